@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load purge-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -67,6 +67,12 @@ desk-load: deps-build release ## Each page of the desk among a million entries, 
 upload-load: deps-build release ## How fast a file comes in beside curl, is verified and scanned, and its memory (MEBIBYTES=200)
 	@$(CARGO) build --quiet --locked --release -p devkit --bin upload-load
 	@target/release/upload-load --mebibytes $(or $(MEBIBYTES),200)
+
+purge-load: deps-build release ## What a purge of a million ended submissions costs routing beside it, and its memory (ROWS=1000000 RATE=500 SECONDS=60 TURNS=3)
+	@scripts/install-missing delivery
+	@$(CARGO) build --quiet --locked --release -p devkit --bin purge-load
+	@target/release/purge-load --rows $(or $(ROWS),1000000) --rate $(or $(RATE),500) --seconds $(or $(SECONDS),60) \
+	--turns $(or $(TURNS),3)
 
 screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
 	@scripts/install-missing browser

@@ -22,6 +22,7 @@ pub mod postfix;
 pub mod postgres;
 pub mod program;
 pub mod prometheus;
+pub mod purge_load;
 pub mod slack;
 pub mod smtp;
 pub mod soak;

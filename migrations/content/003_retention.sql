@@ -291,8 +291,8 @@ BEGIN
             RAISE EXCEPTION 'blob %: the run that marked it does not sweep', OLD.id USING ERRCODE = 'MG002';
         END IF;
     END IF;
-    IF EXISTS (SELECT FROM content.blob_refs f WHERE f.blob_id = NEW.id)
-       OR EXISTS (SELECT FROM public.attachments a WHERE (a.gcs_bucket, a.gcs_object) = (NEW.bucket, NEW.object)) THEN
+    IF EXISTS (SELECT FROM content.blob_refs f WHERE f.blob_id = NEW.id) OR (NEW.state <> 'tombstoned'
+       AND EXISTS (SELECT FROM public.attachments a WHERE (a.gcs_bucket, a.gcs_object) = (NEW.bucket, NEW.object))) THEN
         RAISE EXCEPTION 'blob %: something refers to it', OLD.id USING ERRCODE = 'MG003';
     END IF;
     IF NEW.state IN ('eligible_for_gc', 'deleted') THEN
@@ -505,7 +505,7 @@ CREATE FUNCTION content.purge(ids uuid[], authority text, actor text, run bigint
 #variable_conflict use_variable
 DECLARE
     locked uuid[];
-    chosen uuid[];
+    chosen uuid[] := '{}';
     blobs uuid[];
     details jsonb[];
 BEGIN
@@ -515,12 +515,17 @@ BEGIN
     PERFORM content.lock_holds();
     locked := ARRAY(SELECT s.id FROM public.submissions s WHERE s.id = ANY (ids) ORDER BY s.id FOR UPDATE SKIP LOCKED);
     -- Decided by a later statement than the one that locked.
-    RETURN QUERY SELECT w.id, CASE WHEN s.id IS NULL THEN 'unknown' WHEN w.id <> ALL (locked) THEN 'busy'
-            WHEN s.status = 'purged' THEN 'purged' ELSE content.why_kept(s, authority) END
-        FROM unnest(ids) AS w(id) LEFT JOIN public.submissions s ON s.id = w.id
-        WHERE s.id IS NULL OR w.id <> ALL (locked) OR s.status = 'purged' OR content.why_kept(s, authority) IS NOT NULL;
-    chosen := ARRAY(SELECT s.id FROM public.submissions s WHERE s.id = ANY (locked) AND s.status <> 'purged'
-        AND content.why_kept(s, authority) IS NULL ORDER BY s.id);
+    RETURN QUERY SELECT w, CASE WHEN s.id IS NULL THEN 'unknown' ELSE 'busy' END
+        FROM unnest(ids) AS w LEFT JOIN public.submissions s ON s.id = w WHERE s.id IS NULL OR w <> ALL (locked);
+    FOR id, why IN SELECT s.id, CASE WHEN s.status = 'purged' THEN 'purged' ELSE content.why_kept(s, authority) END
+        FROM public.submissions s WHERE s.id = ANY (locked) ORDER BY s.id
+    LOOP
+        IF why IS NULL THEN
+            chosen := chosen || id;
+        ELSE
+            RETURN NEXT;
+        END IF;
+    END LOOP;
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;

@@ -13,8 +13,7 @@ use uuid::Uuid;
 
 use super::gc::{CollectorUrl, Office};
 use super::{CliError, Context, Exit, output, setup};
-use crate::journal;
-use crate::retention::journal::EventName;
+use crate::retention::journal;
 use crate::retention::store::submissions::{Authority, Erasable};
 use crate::retention::why::meaning;
 use crate::routing::submission::text::one_line;
@@ -153,9 +152,8 @@ async fn erase(
         let done = office.store.purge(&[one.id], authority, &office.actor, None).await;
         let done = done.map_err(setup::database)?;
         for one in &done {
-            let (id, actor) = (one.id, &office.actor);
             if one.why.is_none() {
-                journal!(warn, EventName::Erased, submission_id = %id, actor, reason, "submission {id} was erased by {actor}: {reason}. Its files go with the next run of the collector");
+                journal::erased(one.id, &office.actor, reason);
             }
         }
         purged.extend(done);

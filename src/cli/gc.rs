@@ -7,6 +7,7 @@ mod status;
 mod undelete;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 
@@ -15,6 +16,9 @@ use crate::config::{Config, Database};
 use crate::gateway::objects::store::ObjectStore;
 use crate::parts;
 use crate::retention::store::RetentionStore;
+
+/// Longest statement.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Arguments of `gc`.
 #[derive(Debug, clap::Args)]
@@ -82,7 +86,9 @@ impl Office {
                 "set retention.collector_url, or MAPLE_ROUTER_COLLECTOR_URL: the daemon's own role may remove nothing",
             ));
         };
-        let database = Database { max_connections: 3, ..config.database.clone() };
+        // Nobody waits for it: a search through all fields takes as long as it takes.
+        let database =
+            Database { max_connections: 3, statement_timeout: PATIENCE, ..config.database.clone() };
         let pool = role::pool(ctx, &config, database, Some(url), "maple-router gc")?;
         let actor = operator::actor(&ctx.env);
         let store = RetentionStore::new(pool, &actor);

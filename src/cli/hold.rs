@@ -7,9 +7,8 @@ use uuid::Uuid;
 
 use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output};
-use crate::journal;
 use crate::parts;
-use crate::retention::journal::EventName;
+use crate::retention::journal;
 use crate::retention::store::holds::{Hold, Scope};
 use crate::routing::explain::at;
 use crate::routing::submission::text::one_line;
@@ -102,17 +101,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             let (scope, value) = named(&setup, &place).await?;
             let reason = &place.reason;
             let id = store.place_hold(scope, &value, reason, &actor).await.map_err(setup::database)?;
-            journal!(
-                warn,
-                EventName::HoldPlaced,
-                hold = id,
-                scope = scope.label(),
-                value,
-                actor,
-                reason,
-                "hold {id} keeps {}, by {actor}: {reason}",
-                thing(scope.label(), &value)
-            );
+            journal::hold_placed(id, scope, &thing(scope.label(), &value), &actor, reason);
             let document = json!({"hold": id, "scope": scope, "value": value});
             output::either(place.json, &document, || {
                 format!(
@@ -131,14 +120,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
                 )
                 .remedy("maple-router hold list --all"));
             }
-            journal!(
-                warn,
-                EventName::HoldReleased,
-                hold = id,
-                actor,
-                reason,
-                "hold {id} was lifted by {actor}: {reason}"
-            );
+            journal::hold_released(id, &actor, reason);
             output::either(lift.json, &json!({"hold": id, "lifted": true}), || {
                 format!("hold {id} is lifted: what it named is removed when its time has come\n")
             })?;

@@ -8,9 +8,8 @@ use serde_json::json;
 use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output, role};
 use crate::config::Database;
-use crate::journal;
 use crate::parts;
-use crate::retention::journal::EventName;
+use crate::retention::journal;
 use crate::retention::store::RetentionStore;
 use crate::retention::store::holds::Rule;
 use crate::routing::submission::text::one_line;
@@ -111,14 +110,7 @@ async fn set(ctx: &Context, args: Set) -> Result<Exit, CliError> {
     let form = args.whose.form.unwrap_or_default();
     store.set_rule(&form, args.routed, failed, &actor).await.map_err(setup::database)?;
     let (routed, kept) = (humantime::format_duration(args.routed), humantime::format_duration(failed));
-    journal!(
-        warn,
-        EventName::RetentionSet,
-        form,
-        actor,
-        "{}: routed submissions are kept for {routed}, failed ones for {kept}, by {actor}",
-        whom(&form)
-    );
+    journal::retention_set(&form, Some((args.routed, failed)), &actor);
     let document = json!({"form_id": form, "keep_routed": args.routed.as_secs_f64(), "keep_failed": failed.as_secs_f64()});
     output::either(args.json, &document, || {
         format!(
@@ -136,14 +128,7 @@ async fn unset(ctx: &Context, args: Unset) -> Result<Exit, CliError> {
         return Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("{} has no rule", whom(&form)))
             .remedy("maple-router retention list"));
     }
-    journal!(
-        warn,
-        EventName::RetentionSet,
-        form,
-        actor,
-        "{}: its rule about how long is kept was removed by {actor}",
-        whom(&form)
-    );
+    journal::retention_set(&form, None, &actor);
     output::either(args.json, &json!({"form_id": form}), || {
         format!("{} has no rule any more\n", whom(&form))
     })?;

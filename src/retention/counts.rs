@@ -50,7 +50,8 @@ impl Counts {
     /// The counts of a document; what is no such document counts nothing.
     #[must_use]
     pub fn read(document: &serde_json::Value) -> Self {
-        Self::deserialize(document).unwrap_or_default()
+        // A list would be read as the fields in their order.
+        if document.is_object() { Self::deserialize(document).unwrap_or_default() } else { Self::default() }
     }
 
     /// What happened, in words.

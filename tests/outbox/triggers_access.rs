@@ -154,6 +154,7 @@ async fn the_way_back_leaves_nothing() {
         UNION ALL SELECT i.indexname::text FROM pg_indexes i WHERE i.schemaname = 'public' AND i.indexname LIKE '%router%'
         UNION ALL SELECT p.policyname::text FROM pg_policies p WHERE p.schemaname = 'router' ORDER BY 1";
     for back in [
+        include_str!("../../migrations/router/down/006_late_infection.sql"),
         include_str!("../../migrations/router/down/005_outbox_order.sql"),
         include_str!("../../migrations/router/down/004_grey_queue.sql"),
         include_str!("../../migrations/router/down/003_daemons.sql"),

@@ -230,3 +230,38 @@ async fn a_generation_is_written_once() {
         "23514"
     );
 }
+
+/// A reference that is born while its blob is swept: the sweep waits for it, and leaves the blob. Without the references' trigger it
+/// does not wait, cannot see it, and deletes what is referred to.
+#[tokio::test]
+async fn a_reference_that_is_born_while_its_blob_is_swept_is_seen() {
+    for guarded in [true, false] {
+        let scene = Scene::new().await;
+        let run = scene.sweeping("1 hour").await;
+        let blob = scene.marked("a", run).await;
+        if !guarded {
+            scene.sql("ALTER TABLE content.blob_refs DISABLE TRIGGER guard").await;
+        }
+        let mut uploader = scene.db.superuser().await.expect("a client");
+        let tx = uploader.transaction().await.expect("begun");
+        let refer = "INSERT INTO content.blob_refs (blob_id, kind, holder, until) VALUES ($1, 'upload', 'u', now() + interval '1 h')";
+        tx.execute(refer, &[&blob]).await.expect("referred to");
+        let sweeper = scene.db.superuser().await.expect("a client");
+        let sweeping = tokio::spawn(async move {
+            let sweep =
+                "UPDATE content.blobs SET state = 'deleted' WHERE id = $1 AND state = 'eligible_for_gc'";
+            sweeper.execute(sweep, &[&blob]).await
+        });
+        if guarded {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            assert!(!sweeping.is_finished(), "it waits");
+            tx.commit().await.expect("committed");
+            assert_eq!(sweeping.await.expect("no panic").expect("answered"), 0);
+        } else {
+            assert_eq!(sweeping.await.expect("no panic").expect("answered"), 1);
+            tx.commit().await.expect("committed");
+        }
+        let lost = "SELECT count(*) FROM content.blobs b JOIN content.blob_refs r ON r.blob_id = b.id WHERE b.state = 'deleted'";
+        assert_eq!(scene.one::<i64>(lost).await, i64::from(!guarded));
+    }
+}

@@ -265,7 +265,7 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         ["maple-router", "upload", ..] => so(answer.out.contains("is committed"), "committed"),
         ["maple-router", "scan", "--self-test"] => so(answer.out.contains("finds its test file"), "found"),
         ["maple-router", "scan", "UPLOAD_ID"] => {
-            let sql = "SELECT scan_due_at IS NOT NULL FROM content.blobs";
+            let sql = "SELECT scan_due_at IS NOT NULL FROM content.blobs WHERE origin = 'upload'";
             so(scene.row(sql).await == "true", "it is due")
         }
         ["maple-router", "migrate", ..] if words.contains(&"--router") && !dry => {

@@ -25,6 +25,11 @@ const SETTINGS: [(&str, &str); 6] = [
     ("full_page_writes", "on"),
 ];
 
+/// These settings, as a cluster takes them.
+pub(crate) fn server_settings() -> Vec<(String, String)> {
+    SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
 /// Parts that outlive a trial.
 pub(super) struct Arena<'a> {
     pub(super) options: &'a Options,
@@ -35,7 +40,7 @@ pub(super) struct Arena<'a> {
 
 impl<'a> Arena<'a> {
     pub(super) async fn start(options: &'a Options) -> Result<Self> {
-        let mut settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let mut settings = server_settings();
         if options.statements {
             let counted = [
                 ("shared_preload_libraries", "pg_stat_statements"),

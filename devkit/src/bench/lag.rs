@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::try_join_all;
 use serde::Serialize;
+use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 
 use super::arena::Arena;
 use super::contestant::Contestant;
@@ -21,7 +23,7 @@ use crate::forms::SubmissionSeed;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Submitting clients, each one submission after the other: a single client does not come to 500 a second.
-const PEOPLE: u32 = 8;
+pub(crate) const PEOPLE: usize = 8;
 
 const ADD_JOB: &str = "SELECT FROM graphile_worker.add_job('route', json_build_object('id', $1::uuid))";
 
@@ -70,6 +72,38 @@ fn line(lag: &Lag) -> String {
     )
 }
 
+/// A submission as it comes: five fields.
+pub(crate) fn seed(form: &str) -> SubmissionSeed {
+    let fields = (0..5).map(|field| format!("field {field}"));
+    fields.fold(SubmissionSeed::of(form), |seed, field| seed.field(&field, &"x".repeat(40)))
+}
+
+/// Has each of `people` submit one after the other, so many a second all together, until as many have come or `stop`. Returns how
+/// many came. Whoever is late does not wait.
+pub(crate) async fn steadily<P>(
+    people: &[P],
+    rate: u32,
+    submissions: u32,
+    stop: &CancellationToken,
+    submit: impl AsyncFn(&P) -> Result<()>,
+) -> Result<u32> {
+    let (began, submit) = (now(), &submit);
+    let people = people.iter().zip(0..).map(|(person, first)| async move {
+        let mut came = 0;
+        for number in (first..submissions).step_by(people.len()) {
+            let due = Duration::from_secs_f64(f64::from(number) / f64::from(rate));
+            tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
+            if stop.is_cancelled() {
+                break;
+            }
+            submit(person).await?;
+            came += 1;
+        }
+        anyhow::Ok(came)
+    });
+    Ok(try_join_all(people).await?.into_iter().sum())
+}
+
 async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
     let trial = arena.trial(Some(contestant), Shape::One, Kind::Sink, 0).await?;
     let mut running = Running::start(arena, &trial, contestant).await?;
@@ -90,27 +124,16 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
     }
     let before = meter::cpu_seconds(pid)?;
     let began = now();
-    let people = people.iter().zip(0..).map(|((backend, queue), person)| {
-        let trial = &trial;
-        async move {
-            for number in (person..submissions).step_by(PEOPLE as usize) {
-                let due = Duration::from_secs_f64(f64::from(number) / f64::from(rate));
-                tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
-                let mut seed = SubmissionSeed::of(FORM);
-                for field in 0..5 {
-                    seed = seed.field(&format!("field {field}"), &"x".repeat(40));
-                }
-                let seeded = seed.insert(backend).await?;
-                if queued {
-                    queue.execute(ADD_JOB, &[&seeded.id]).await?;
-                } else {
-                    trial.stage.announce(seeded.id, "finalized")?;
-                }
-            }
-            anyhow::Ok(())
+    let submit = async |(backend, queue): &(Client, Client)| {
+        let seeded = seed(FORM).insert(backend).await?;
+        if queued {
+            queue.execute(ADD_JOB, &[&seeded.id]).await?;
+        } else {
+            trial.stage.announce(seeded.id, "finalized")?;
         }
-    });
-    try_join_all(people).await?;
+        Ok(())
+    };
+    steadily(&people, rate, submissions, &CancellationToken::new(), submit).await?;
     let came = f64::from(submissions) / began.elapsed().as_secs_f64();
     let waiting = now();
     let open = "SELECT EXISTS (SELECT FROM submissions WHERE status IN ('received', 'processing'))";

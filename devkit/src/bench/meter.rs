@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 const TICKS: f64 = 100.0;
 
 /// Processor seconds, user and system, of a process, its children, and those of them that have ended and were waited for.
-pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let all = processes()?;
     let own = all.get(&pid).with_context(|| format!("process {pid} has ended"))?;
     let mut ticks = own.ticks;
@@ -22,8 +22,14 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(ticks as f64 / TICKS)
 }
 
+/// Processor seconds of a process by itself; `None` where it has ended. Reads one file: for what is asked often.
+pub(crate) fn own_cpu_seconds(pid: u32) -> Option<f64> {
+    let stat = parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(stat.ticks as f64 / TICKS)
+}
+
 /// Most resident memory at once, in MiB; of a process with children the sum of each one's own peak.
-pub(super) fn peak_mib(pid: u32) -> Result<f64> {
+pub(crate) fn peak_mib(pid: u32) -> Result<f64> {
     let all = processes()?;
     let mut kib = high_water(pid).with_context(|| format!("process {pid} has ended"))?;
     let mut parents = vec![pid];
@@ -36,7 +42,8 @@ pub(super) fn peak_mib(pid: u32) -> Result<f64> {
     Ok(kib / 1024.0)
 }
 
-fn high_water(pid: u32) -> Option<f64> {
+/// Most resident memory of a process by itself, in KiB; `None` where it has ended.
+pub(crate) fn high_water(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     kib?.trim().parse().ok()
@@ -62,7 +69,7 @@ fn busy(text: &str) -> f64 {
 }
 
 /// Processors and memory, in words.
-pub(super) fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -12,9 +12,9 @@
 
 mod arena;
 mod contestant;
-mod lag;
+pub(crate) mod lag;
 mod limits;
-mod meter;
+pub(crate) mod meter;
 mod peer;
 mod plot;
 mod receiver;
@@ -35,6 +35,11 @@ pub use contestant::Contestant;
 pub use limits::Limit;
 pub use receiver::Kind as ReceiverKind;
 pub use shape::Shape;
+
+pub(crate) use arena::server_settings;
+pub(crate) use peer::tail;
+pub(crate) use receiver::Receiver;
+pub(crate) use summary::{median, percentile};
 
 use arena::Arena;
 use summary::Run;
@@ -153,6 +158,6 @@ fn note(runs: &mut Vec<Run>, run: Run, say: &impl Fn(&str)) {
 
 /// Real time is what is measured.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -132,7 +132,7 @@ impl Peer {
 }
 
 /// The end of a log, for the reader of a failure.
-pub(super) fn tail(log: &str) -> String {
+pub(crate) fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().rev().take(12).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }

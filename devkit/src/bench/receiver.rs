@@ -53,13 +53,13 @@ const QUIET: u32 = 250;
 
 /// A receiver of one trial; ends with its value.
 #[derive(Debug)]
-pub(super) enum Receiver {
+pub(crate) enum Receiver {
     Sink { child: Box<Child>, port: u16, counters: PathBuf, _dir: TempDir },
     Postfix(Box<Postfix>),
 }
 
 impl Receiver {
-    pub(super) async fn start(kind: Kind) -> Result<Self> {
+    pub(crate) async fn start(kind: Kind) -> Result<Self> {
         match kind {
             Kind::Sink => Self::sink().await,
             Kind::Postfix => {
@@ -99,7 +99,7 @@ impl Receiver {
         bail!("smtp-sink does not listen on port {port}")
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         match self {
             Self::Sink { port, .. } => *port,
             Self::Postfix(postfix) => postfix.port(),
@@ -116,7 +116,7 @@ impl Receiver {
     }
 
     /// Mails taken, once as many as expected are there, or no more come.
-    pub(super) async fn taken(&self, expected: usize) -> Result<usize> {
+    pub(crate) async fn taken(&self, expected: usize) -> Result<usize> {
         let (mut last, mut still) = (self.count()?, 0);
         while last < expected && still < QUIET {
             tokio::time::sleep(STEP).await;

@@ -102,7 +102,7 @@ pub(super) struct Medians {
 }
 
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let half = sorted.len() / 2;
@@ -114,7 +114,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The value that this share of the values (0 to 1) does not exceed (nearest rank); `None` of nothing.
-pub(super) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }

@@ -8,8 +8,7 @@ use uuid::Uuid;
 
 use super::Office;
 use crate::cli::{CliError, Exit, output, setup};
-use crate::journal;
-use crate::retention::journal::EventName;
+use crate::retention::journal;
 use crate::retention::table::State;
 use crate::routing::explain::at;
 
@@ -61,8 +60,7 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
     let Some(until) = until else {
         return Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("blob {blob} is gone")));
     };
-    let (actor, reason) = (&office.actor, &args.reason);
-    journal!(warn, EventName::BlobTakenBack, blob = %blob, actor, reason, "blob {blob} was taken back by {actor}: {reason}");
+    journal::taken_back(blob, &office.actor, &args.reason);
     let document = json!({"blob": blob, "state": State::Live, "until": until});
     output::either(args.json, &document, || {
         format!(

@@ -10,8 +10,7 @@ use super::super::gc::{CollectorUrl, Office};
 use super::super::id::{self, IdArg};
 use super::super::setup::{self, Setup};
 use super::super::{CliError, Context, Exit, operator, output};
-use crate::journal;
-use crate::retention::journal::EventName;
+use crate::retention::journal;
 use crate::retention::recall::Recaller;
 use crate::routing::store::overrides::Override;
 use crate::routing::table::Status;
@@ -67,17 +66,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             Err(error) => failed.push((blob, scrub(&error.to_string()))),
         }
     }
-    let form_id = &view.form_id;
-    journal!(
-        warn,
-        EventName::LinksRevoked,
-        submission_id = %id,
-        form_id,
-        actor,
-        reason,
-        files = revoked,
-        "links to {revoked} files of submission {id} answer 404 from now on, by {actor}: {reason}"
-    );
+    journal::links_revoked(id, &view.form_id, revoked, &actor, reason);
     let still: Vec<_> = failed.iter().map(|(blob, why)| json!({"blob": blob, "why": why})).collect();
     output::either(args.json, &json!({"revoked": revoked, "failed": still}), || {
         let mut text = format!(

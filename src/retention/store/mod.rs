@@ -14,6 +14,7 @@ pub mod submissions;
 pub mod swept;
 pub mod watched;
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -169,12 +170,12 @@ impl RetentionStore {
         tx.query_one(&tx.prepare_cached(sql::LOCK_HOLDS).await?, &[]).await?;
         let held = self.hold(tx, ids).await?;
         let judged = tx.query(&tx.prepare_cached(sql::JUDGED).await?, &[&ids]).await?;
+        let judged: Result<BTreeMap<Uuid, _>, DbError> =
+            judged.iter().map(|said| Ok((said.try_get("id")?, said))).collect();
+        let judged = judged?;
         let mut known = Vec::with_capacity(held.len());
         for row in held {
-            let Some(said) = judged.iter().find(|said| said.try_get::<_, Uuid>("id").ok() == Some(row.id))
-            else {
-                continue;
-            };
+            let Some(said) = judged.get(&row.id) else { continue };
             let facts = Known {
                 state: row.state,
                 is_referenced: said.try_get("is_referenced")?,

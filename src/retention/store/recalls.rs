@@ -93,7 +93,8 @@ impl RetentionStore {
     pub async fn recall_void(&self, id: Uuid) -> Result<(), DbError> {
         self.pool()
             .transaction("gc_recall", async |tx| {
-                tx.query_opt(&tx.prepare_cached(sql::RECALL_VOID).await?, &[&id]).await?;
+                tx.query_opt(&tx.prepare_cached(sql::RECALL_VOID).await?, &[&id, &RecallState::Void.label()])
+                    .await?;
                 Ok(())
             })
             .await
@@ -120,7 +121,8 @@ impl RetentionStore {
     pub async fn recall_done(&self, recall: &Recall) -> Result<(), DbError> {
         self.pool()
             .transaction("gc_recall", async |tx| {
-                let done = tx.query_opt(&tx.prepare_cached(sql::RECALL_DONE).await?, &[&recall.id]).await?;
+                let done = tx.prepare_cached(sql::RECALL_DONE).await?;
+                let done = tx.query_opt(&done, &[&recall.id, &RecallState::Done.label()]).await?;
                 if done.is_none() {
                     return Ok(());
                 }

@@ -79,7 +79,9 @@ impl RetentionStore {
         let (grace, lease) = (grace.as_secs_f64(), lease.as_secs_f64());
         self.pool()
             .transaction("gc_begin", async |tx| {
-                let over = tx.query_opt(&tx.prepare_cached(sql::RUN_OVER).await?, &[]).await?;
+                let over = tx
+                    .query_opt(&tx.prepare_cached(sql::RUN_OVER).await?, &[&RunState::Failed.label()])
+                    .await?;
                 let over = over.map(|row| row.try_get("id")).transpose()?;
                 let begin = tx.prepare_cached(sql::RUN_BEGIN).await?;
                 match tx.query_opt(&begin, &[&actor, &token, &lease]).await? {

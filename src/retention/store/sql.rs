@@ -11,8 +11,9 @@ SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('content'), 'USAG
 pub(super) const GRACE: &str = "-- gc_grace
 UPDATE content.grace g SET value = make_interval(secs => $1) WHERE g.value <> make_interval(secs => $1) RETURNING g.one";
 
+/// `$1` state.
 pub(super) const RUN_OVER: &str = "-- gc_run_over
-UPDATE content.gc_runs r SET state = 'failed', ended_at = clock_timestamp(), trouble = 'its lease ran out'
+UPDATE content.gc_runs r SET state = $1, ended_at = clock_timestamp(), trouble = 'its lease ran out'
 WHERE r.ended_at IS NULL AND r.leased_until < clock_timestamp() RETURNING r.id";
 
 /// `$1` actor, `$2` token, `$3` lease in seconds. Nothing, where another run is open.
@@ -152,17 +153,17 @@ pub(super) const RECALL_SEEN: &str = "-- gc_recall_seen
 UPDATE content.recalls r SET old_generation = COALESCE(r.old_generation, $2) WHERE r.id = $1 AND r.state = 'planned'
 RETURNING r.old_generation";
 
-/// `$1` recall. There is nothing to copy.
+/// `$1` recall, `$2` state. There is nothing to copy.
 pub(super) const RECALL_VOID: &str = "-- gc_recall_void
-UPDATE content.recalls r SET state = 'void', done_at = clock_timestamp() WHERE r.id = $1 AND r.state = 'planned' RETURNING r.id";
+UPDATE content.recalls r SET state = $2, done_at = clock_timestamp() WHERE r.id = $1 AND r.state = 'planned' RETURNING r.id";
 
 /// `$1` recall, `$2` generation of the copy.
 pub(super) const RECALL_MOVE: &str = "-- gc_recall_move
 SELECT content.move_recalled($1, $2) AS n";
 
-/// `$1` recall.
+/// `$1` recall, `$2` state.
 pub(super) const RECALL_DONE: &str = "-- gc_recall_done
-UPDATE content.recalls r SET state = 'done', done_at = clock_timestamp() WHERE r.id = $1 AND r.state = 'moved' RETURNING r.blob_id";
+UPDATE content.recalls r SET state = $2, done_at = clock_timestamp() WHERE r.id = $1 AND r.state = 'moved' RETURNING r.blob_id";
 
 // ── reconciliation ──
 
