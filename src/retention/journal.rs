@@ -15,7 +15,7 @@ events! {
         /// A run ended early.
         GcRunFailed = "gc_run_failed" warn,
         /// A submission was erased.
-        Erased = "submission_erased" warn,
+        SubmissionErased = "submission_erased" warn,
         /// The database refuses to empty a submission.
         PurgeRefused = "purge_refused" warn,
         /// An object was gone before it was deleted.
@@ -39,7 +39,7 @@ events! {
 pub fn erased(id: Uuid, actor: &str, reason: &str) {
     journal!(
         warn,
-        EventName::Erased,
+        EventName::SubmissionErased,
         submission_id = %id,
         actor,
         reason,
