@@ -143,6 +143,9 @@ CREATE INDEX recalls_old ON content.recalls (bucket, old_object);
 ALTER TABLE content.versions ADD COLUMN forgotten_at timestamptz;
 CREATE INDEX versions_to_forget ON content.versions (deadline, id) WHERE state = 'tombstoned' AND forgotten_at IS NULL;
 
+-- The rows of a submission's uploads go with it.
+CREATE INDEX uploads_submission ON content.uploads (submission_id) WHERE submission_id IS NOT NULL;
+
 -- In production made beforehand, CONCURRENTLY.
 CREATE INDEX IF NOT EXISTS attachments_content_object ON public.attachments (gcs_bucket, gcs_object);
 CREATE INDEX IF NOT EXISTS submissions_content_expiring ON public.submissions (retention_expires_at, id) WHERE status IN ('routed', 'failed') AND retention_expires_at IS NOT NULL;
@@ -531,12 +534,14 @@ BEGIN
     END IF;
     -- Attachments that are older than schema content: their objects become blobs now, with every reference to them. They are locked
     -- before, so that none of them goes between the look and its reference.
-    PERFORM FROM public.attachments o WHERE (o.gcs_bucket, o.gcs_object) IN (
-        SELECT a.gcs_bucket, a.gcs_object FROM public.attachments a WHERE a.submission_id = ANY (chosen)) ORDER BY o.id FOR UPDATE;
+    PERFORM FROM public.attachments x WHERE x.id = ANY (ARRAY(SELECT o.id FROM public.attachments a CROSS JOIN LATERAL (
+            SELECT y.id FROM public.attachments y WHERE (y.gcs_bucket, y.gcs_object) = (a.gcs_bucket, a.gcs_object) OFFSET 0) o
+        WHERE a.submission_id = ANY (chosen))) ORDER BY x.id FOR UPDATE;
     PERFORM content.refer(o.id, o.submission_id, o.gcs_bucket, o.gcs_object, o.sha256, o.size_bytes)
-    FROM public.attachments a JOIN public.attachments o ON (o.gcs_bucket, o.gcs_object) = (a.gcs_bucket, a.gcs_object)
-    WHERE a.submission_id = ANY (chosen) AND NOT EXISTS (
-        SELECT FROM content.blob_refs r WHERE r.kind = 'attachment' AND r.holder = o.id::text)
+    FROM public.attachments a CROSS JOIN LATERAL (
+        SELECT y.* FROM public.attachments y WHERE (y.gcs_bucket, y.gcs_object) = (a.gcs_bucket, a.gcs_object) OFFSET 0) o
+    WHERE a.submission_id = ANY (chosen)
+      AND (SELECT count(*) FROM content.blob_refs r WHERE r.kind = 'attachment' AND r.holder = o.id::text) = 0
     ORDER BY o.gcs_bucket, o.gcs_object, o.id;
     blobs := ARRAY(SELECT DISTINCT r.blob_id FROM public.attachments a JOIN content.blob_refs r ON r.kind = 'attachment' AND r.holder = a.id::text
         WHERE a.submission_id = ANY (chosen));
@@ -548,7 +553,7 @@ BEGIN
                 ON r.kind = 'attachment' AND r.holder = a.id::text WHERE a.submission_id = s.id),
             'ticket', s.happyfox_ticket_id, 'actor', actor))
         FROM public.submissions s WHERE s.id = ANY (chosen) ORDER BY s.id);
-    DELETE FROM content.uploads u WHERE u.submission_id = ANY (chosen) AND u.ended_at IS NOT NULL;
+    DELETE FROM content.uploads u WHERE u.submission_id = ANY (chosen) AND u.submission_id IS NOT NULL AND u.ended_at IS NOT NULL;
     DELETE FROM public.attachments a WHERE a.submission_id = ANY (chosen);
     DELETE FROM public.submission_fields f WHERE f.submission_id = ANY (chosen);
     UPDATE public.submissions s SET status = 'purged', updated_at = clock_timestamp(), happyfox_ticket_id = NULL, happyfox_status = NULL,

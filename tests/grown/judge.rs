@@ -24,6 +24,9 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "version_forms",
     // `erase --field`: no field has an index of its values.
     "gc_with_field",
+    "(SELECT DISTINCT f.submission_id FROM public.submission_fields f WHERE )",
+    // Late infections that no trigger opened an entry for: from the infected attachments, as `late_infection_find`.
+    "(SELECT DISTINCT a.submission_id FROM public.attachments a JOIN public.)",
 ];
 
 /// The search for failures not yet notified: cheap by an index of schema `router`.

@@ -74,7 +74,7 @@ ALTER TABLE content.blobs DROP COLUMN origin, DROP COLUMN marked_run, DROP COLUM
     ADD CONSTRAINT blobs_check1 CHECK (verdict <> 'unscanned' OR scan_due_at IS NOT NULL),
     ALTER COLUMN owner SET NOT NULL, ALTER COLUMN sha256 SET NOT NULL, ALTER COLUMN length SET NOT NULL,
     ALTER COLUMN crc32c SET NOT NULL, ALTER COLUMN generation SET NOT NULL, ALTER COLUMN object TYPE text COLLATE "default";
-DROP INDEX IF EXISTS content.blobs_tombstoned, content.blobs_eligible, content.blob_refs_kept;
+DROP INDEX IF EXISTS content.blobs_tombstoned, content.blobs_eligible, content.blob_refs_kept, content.uploads_submission;
 DROP TABLE IF EXISTS content.gc_runs;
 ALTER TABLE content.blob_refs DROP CONSTRAINT blob_refs_kind_check, DROP CONSTRAINT blob_refs_check;
 ALTER TABLE content.blob_refs
