@@ -44,16 +44,21 @@ pub(super) async fn play(theatre: &Theatre, narrator: &Narrator, report: &mut Re
     let (hers, held) = (act.routed("zoe@example.org").await?, act.routed("max@example.org").await?);
     act.say("lawyer", &format!("places a hold on {}", short(held)));
     act.verb(&["hold", "place", "--submission", &held.to_string(), "--reason", "case 7 of 2026"]).await?;
-    let both = [hers.to_string(), held.to_string()];
-    report.show(theatre, &["erase", &both[0], &both[1], "--dry-run"], LABEL).await?;
-    let listed = act.verb(&["erase", &both[0], "--dry-run"]).await?;
+    report.show(theatre, &["hold", "list"], LABEL).await?;
+    let kept = theatre.verb(&["erase", &held.to_string(), "--dry-run"]).await?;
+    if kept.code != Some(1) || !kept.out.contains("would be kept: a hold names it") {
+        report.fault(format!("{LABEL}: the held one would be erased: {kept:?}"));
+    }
+    let id = hers.to_string();
+    report.show(theatre, &["erase", &id, "--dry-run"], LABEL).await?;
+    let listed = act.verb(&["erase", &id, "--dry-run"]).await?;
     let token = listed["expect"].as_str().context("a token")?;
-    act.verb(&["erase", &both[0], "--expect", token, "--reason", "she asked for it"]).await?;
+    act.verb(&["erase", &id, "--expect", token, "--reason", "she asked for it"]).await?;
     act.say("operator", &format!("erases {}", short(hers)));
     let ran = act.verb(&["gc", "run"]).await?;
     let said = format!("deletes {} objects", ran["counts"]["deleted"]);
     narrator.say("collector", LABEL, Tone::Good, said);
-    report.show(theatre, &["receipts", "show", &both[0]], LABEL).await?;
+    report.show(theatre, &["receipts", "show", &id], LABEL).await?;
     let is_there = |id: Uuid| theatre.stage.google.object(BUCKET, &object(id)).is_some();
     if is_there(hers) || !is_there(held) {
         report.fault(format!("{LABEL}: the erased file is there, or the held one is gone"));
