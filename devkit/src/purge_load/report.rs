@@ -59,7 +59,8 @@ pub(super) fn summary(turns: &[Turn], rows: u64) -> String {
         without.len(),
         beside.len()
     )];
-    let figures: [(&str, fn(&Turn) -> f64); 4] = [
+    type Figure = (&'static str, fn(&Turn) -> f64);
+    let figures: [Figure; 4] = [
         ("lag p50, ms", |turn| turn.p50_ms),
         ("lag p99, ms", |turn| turn.p99_ms),
         ("CPU s/1,000 of the router", |turn| turn.router_cpu),
