@@ -25,8 +25,8 @@ ALTER TABLE router.transitions ADD CONSTRAINT transitions_actor_type_check
 -- A run of the collector: it marks what nothing refers to, and then sweeps what it marked. One at a time.
 CREATE TABLE content.gc_runs (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- marking, sweeping, done; failed: it ended otherwise, or its lease ran out.
-    state        text NOT NULL DEFAULT 'marking' CHECK (state IN ('marking', 'sweeping', 'done', 'failed')),
+    -- marking, sweeping, done; stopped: somebody asked for it; failed: it ended otherwise, or its lease ran out.
+    state        text NOT NULL DEFAULT 'marking' CHECK (state IN ('marking', 'sweeping', 'done', 'stopped', 'failed')),
     actor        text NOT NULL CHECK (actor <> ''),
     lease_token  uuid NOT NULL,
     leased_until timestamptz NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE content.gc_runs (
     counts       jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(counts) = 'object'),
     -- Why it failed.
     trouble      text,
-    CHECK ((state IN ('done', 'failed')) = (ended_at IS NOT NULL)),
+    CHECK ((state IN ('done', 'stopped', 'failed')) = (ended_at IS NOT NULL)),
     CHECK (trouble IS NULL OR state = 'failed')
 );
 CREATE UNIQUE INDEX gc_runs_one ON content.gc_runs ((true)) WHERE ended_at IS NULL;
@@ -401,6 +401,10 @@ BEGIN
     IF content.is_held(s.form_id, s.id, NULL) THEN
         RETURN 'held';
     END IF;
+    -- A session that ends later would leave the file's name and owner behind.
+    IF EXISTS (SELECT FROM content.uploads u WHERE u.submission_id = s.id AND u.ended_at IS NULL) THEN
+        RETURN 'uploading';
+    END IF;
     IF authority = 'abandonment' THEN
         RETURN CASE WHEN s.status <> 'received' OR s.routing_result <> '{}' THEN 'claimed' END;
     END IF;
@@ -412,7 +416,15 @@ BEGIN
             AND d.redriven_at IS NULL AND d.discarded_at IS NULL)))) THEN
         RETURN 'event';
     END IF;
-    IF jsonb_typeof(s.routing_result) <> 'object' OR jsonb_typeof(COALESCE(s.routing_result -> 'deliveries', '{}')) <> 'object' THEN
+    -- What the program itself would not believe, or does not know yet: whatever it says of mails is no proof that they are over.
+    IF jsonb_typeof(s.routing_result) <> 'object' OR COALESCE(s.routing_result -> 'v', '1') <> '1'
+        OR jsonb_typeof(COALESCE(s.routing_result -> 'deliveries', '{}')) <> 'object' THEN
+        RETURN 'damaged';
+    END IF;
+    IF EXISTS (SELECT FROM jsonb_each(COALESCE(s.routing_result -> 'deliveries', '{}')) AS d(name, entry) WHERE jsonb_typeof(d.entry) <> 'object'
+        OR COALESCE(d.entry ->> 'state', '') NOT IN ('open', 'accepted', 'failed', 'not_implemented')
+        OR jsonb_typeof(COALESCE(d.entry -> 'doubt', 'false')) <> 'boolean'
+        OR jsonb_typeof(COALESCE(d.entry #> '{relay,status}', '""')) <> 'string') THEN
         RETURN 'damaged';
     END IF;
     IF s.status = 'failed' AND (s.routing_result #>> '{alert,confirmed_at}' IS NULL
@@ -425,7 +437,9 @@ BEGIN
         RETURN 'untold';
     END IF;
     IF jsonb_path_exists(s.routing_result, '$.deliveries.* ? (@.doubt == true || (exists(@.begun) && @.state != "accepted")
-        || @.relay.status == "deferred" || ((@.relay.status == "bounced" || @.relay.status == "expired") && !exists(@.relay.told_at)))') THEN
+        || @.relay.status == "deferred" || ((@.relay.status == "bounced" || @.relay.status == "expired")
+            && (!exists(@.relay.told_at) || @.relay.told_at == null)))')
+        OR (s.status = 'routed' AND jsonb_path_exists(s.routing_result, '$.deliveries.* ? (@.state == "open")')) THEN
         RETURN 'undelivered';
     END IF;
     IF to_regprocedure('router.is_under_review(uuid)') IS NOT NULL THEN
@@ -573,7 +587,7 @@ END $$;
 
 -- ── recalls ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
--- Plans the recall of a submission's objects: of each attachment that is named, or of all. What is planned already is answered as it is.
+-- Plans the recall of a submission's objects. What is planned already, whoever's it was, is answered as it is.
 CREATE FUNCTION content.plan_recalls(submission uuid, reason text, actor text) RETURNS SETOF content.recalls
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -588,7 +602,9 @@ BEGIN
           WHERE a.submission_id = submission) n
     JOIN content.blobs b ON b.id = n.blob_id AND b.state = 'live', LATERAL (SELECT gen_random_uuid() AS fresh WHERE b.id IS NOT NULL) f
     ON CONFLICT (blob_id) WHERE done_at IS NULL DO NOTHING;
-    RETURN QUERY SELECT c.* FROM content.recalls c WHERE c.submission_id = submission AND c.done_at IS NULL ORDER BY c.at, c.id;
+    RETURN QUERY SELECT c.* FROM content.recalls c WHERE c.done_at IS NULL AND c.blob_id IN (
+        SELECT r.blob_id FROM public.attachments a JOIN content.blob_refs r ON r.kind = 'attachment' AND r.holder = a.id::text
+        WHERE a.submission_id = submission) ORDER BY c.at, c.id;
 END $$;
 
 -- The copy stands: everybody goes by its name from now on, whose attachment it ever is. Answers how many attachments; null:

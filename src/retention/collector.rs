@@ -125,18 +125,17 @@ impl Collector {
             Course { of: self, ours, state, counts: Counts::default(), soft_delete: BTreeMap::new(), stop };
         let ended = course.run().await;
         let counts = course.counts;
-        let (trouble, result) = match ended {
-            Ok(()) => (None, Ok(Ended::Done(ours.id, counts.clone()))),
-            Err(Cut::Stopped) => {
-                (Some("it was stopped".to_owned()), Ok(Ended::Stopped(ours.id, counts.clone())))
-            }
-            Err(Cut::Failed(error)) => (Some(scrub(&error.to_string())), Err(error)),
+        let (state, trouble, result) = match ended {
+            Ok(()) => (RunState::Done, None, Ok(Ended::Done(ours.id, counts.clone()))),
+            // A host that goes down stops its run: nobody has to be woken for that.
+            Err(Cut::Stopped) => (RunState::Stopped, None, Ok(Ended::Stopped(ours.id, counts.clone()))),
+            Err(Cut::Failed(error)) => (RunState::Failed, Some(scrub(&error.to_string())), Err(error)),
         };
         // Where the database is the trouble, the lease says so.
-        if let Err(error) = self.store.end_run(ours, &counts.document(), trouble.as_deref()).await {
+        if let Err(error) = self.store.end_run(ours, state, &counts.document(), trouble.as_deref()).await {
             tracing::warn!("run {}: its end is not recorded: {}", ours.id, scrub(&error.to_string()));
         }
-        told(ours.id, &counts, trouble.as_deref());
+        told(ours.id, state, &counts, trouble.as_deref());
         result
     }
 }
@@ -190,18 +189,40 @@ impl Course<'_> {
             let mut page = self.of.store.left_over(&behind, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             behind.clone_from(&last.object);
-            let seen = generations(&self.of.objects, page.clone()).await;
-            for object in &mut page {
-                let said = seen.iter().find(|(upload, _)| *upload == object.blob);
-                object.generation = said.and_then(|(_, said)| said.as_ref().ok().copied());
+            let (mut seen, mut failed) = (BTreeMap::new(), None);
+            for (upload, said) in generations(&self.of.objects, page.clone()).await {
+                match said {
+                    Ok(generation) => drop(seen.insert(upload, generation)),
+                    Err(error) => failed = self.left(upload, error),
+                }
             }
-            page.retain(|object| object.generation.is_some());
-            let gone = deletions(&self.of.objects, page.clone()).await;
-            page.retain(|object| gone.iter().any(|(upload, said)| *upload == object.blob && said.is_ok()));
+            page.retain_mut(|object| {
+                object.generation = seen.get(&object.blob).copied();
+                object.generation.is_some()
+            });
+            let mut gone = BTreeSet::new();
+            for (upload, said) in deletions(&self.of.objects, page.clone()).await {
+                match said {
+                    // Another object of that name is none of the upload's.
+                    Ok(Gone::Deleted | Gone::Missing | Gone::Replaced) => drop(gone.insert(upload)),
+                    Err(error) => failed = self.left(upload, error),
+                }
+            }
+            page.retain(|object| gone.contains(&object.blob));
             self.of.store.left_over_gone(&page).await?;
             self.counts.left_over += page.len() as u64;
+            unless_away(failed, page.is_empty())?;
             self.turn().await?;
         }
+    }
+
+    /// Says that the final object of an upload that came to nothing is still there.
+    fn left(&mut self, upload: Uuid, error: StoreError) -> Option<StoreError> {
+        self.counts.failed += 1;
+        tracing::warn!(
+            "the object that upload {upload} left behind is not deleted: {error}; it is tried again by the next run"
+        );
+        Some(error)
     }
 
     async fn recalls(&mut self) -> Result<(), Cut> {
@@ -444,7 +465,7 @@ fn unless_away(failed: Option<StoreError>, nothing: bool) -> Result<(), Cut> {
     }
 }
 
-fn told(run: i64, counts: &Counts, trouble: Option<&str>) {
+fn told(run: i64, state: RunState, counts: &Counts, trouble: Option<&str>) {
     let words = counts.words();
     match trouble {
         None => journal!(
@@ -453,7 +474,7 @@ fn told(run: i64, counts: &Counts, trouble: Option<&str>) {
             run,
             purged = counts.purged,
             deleted = counts.deleted,
-            "run {run} of the collector is done: {words}"
+            "run {run} of the collector is {state}: {words}"
         ),
         Some(trouble) => journal!(
             warn,

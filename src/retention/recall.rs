@@ -42,6 +42,17 @@ pub enum RecallError {
     NotTheCopy,
 }
 
+impl RecallError {
+    /// Whether the same command again, or the next run, goes on with it.
+    #[must_use]
+    pub fn is_tried_again(&self) -> bool {
+        match self {
+            Self::Database(_) | Self::Store(_) | Self::Elsewhere => true,
+            Self::NoObject | Self::NotTheCopy => false,
+        }
+    }
+}
+
 impl Recaller {
     /// Goes on with a recall until it is done. Returns for how many attachments the name changed.
     ///

@@ -11,6 +11,7 @@ pub fn meaning(why: &str) -> &'static str {
         "damaged" => "its record cannot be read: a person has to look at it first",
         "untold" => "nobody was told of its failure or infection yet",
         "undelivered" => "a mail of it is in doubt, deferred, or came back and nobody was told yet",
+        "uploading" => "a file of it is being brought (maple-router uploads list)",
         "claimed" => "it was claimed: it ends by itself, and can be erased then",
         "not_yet" => "its time has not come",
         "no_end" => "nobody has said how long it is kept (maple-router retention set)",

@@ -90,7 +90,7 @@ impl Retention {
         let gone: Vec<(Uuid, Gone, Duration)> =
             owed.iter().map(|object| (object.blob, Gone::Deleted, DAY)).collect();
         assert_eq!(self.collector.record_gone(&gone, run.id).await.expect("recorded").len(), gone.len());
-        assert!(self.collector.end_run(run, &json!({}), None).await.expect("ours"));
+        assert!(self.collector.end_run(run, RunState::Done, &json!({}), None).await.expect("ours"));
         self.look(submission, blob).await;
         self.reconcile(blob).await;
     }

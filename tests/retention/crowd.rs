@@ -171,7 +171,7 @@ impl Crowd {
             return Ok(());
         }
         self.pay(store, client, ours.id).await?;
-        store.end_run(ours, &json!({}), None).await?;
+        store.end_run(ours, RunState::Done, &json!({}), None).await?;
         Ok(())
     }
 

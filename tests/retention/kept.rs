@@ -50,6 +50,25 @@ async fn kept_for(scene: &Scene, case: &str) -> Uuid {
         }
         "damaged" => routed("[1]".to_owned()).await,
         "damaged deliveries" => routed(r#"{"v": 1, "deliveries": 7}"#.to_owned()).await,
+        "state unknown" => routed(with(&json!({"state": "sent"}))).await,
+        "no state" => routed(with(&json!({"begun": {"token": "t", "at": "x"}}))).await,
+        "doubt is no boolean" => routed(with(&json!({"state": "accepted", "doubt": "yes"}))).await,
+        "a list of deliveries" => routed(with(&json!([{"state": "accepted"}]))).await,
+        "status is no word" => routed(accepted(json!({"status": 7}))).await,
+        "newer ledger" => routed(ROUTED.replace(r#""v": 1"#, r#""v": 2"#)).await,
+        "open delivery" => routed(with(&json!({"state": "open"}))).await,
+        "bounce told null" => routed(accepted(json!({"status": "bounced", "told_at": null}))).await,
+        "uploading" => {
+            routed(ROUTED.to_owned()).await;
+            scene
+                .sql(&format!(
+                    "INSERT INTO content.uploads (id, form_id, owner, submission_id, idempotency_key, request_digest, token_sha256, file_name, content_type,
+                       length, part_size, planned_blob, expires_at, unattached_ttl)
+                     VALUES (gen_random_uuid(), 'f', 'zoe', '{id}', '{id}', sha256('r'), sha256('t'), 'zoe.pdf', 'text/plain', 1, 8388608, gen_random_uuid(),
+                       now() + interval '1 h', '1 h')"
+                ))
+                .await;
+        }
         "untold failure" => scene.ended(id, "failed", &failed(false)).await,
         "told of another failure" => {
             scene.ended(id, "failed", &failed(true).replace(r#""for":"t""#, r#""for":"former""#)).await;
@@ -59,8 +78,8 @@ async fn kept_for(scene: &Scene, case: &str) -> Uuid {
             scene.name(id, &format!("o{id}")).await;
             scene.infect_unseen(id).await;
         }
-        "doubt" => routed(with(&json!({"state": "open", "doubt": true}))).await,
-        "intent" => routed(with(&json!({"state": "open", "begun": {"token": "t", "at": "x"}}))).await,
+        "doubt" => routed(with(&json!({"state": "failed", "doubt": true}))).await,
+        "intent" => routed(with(&json!({"state": "failed", "begun": {"token": "t", "at": "x"}}))).await,
         "deferred" => routed(accepted(json!({"status": "deferred"}))).await,
         "bounce untold" => routed(accepted(json!({"status": "bounced"}))).await,
         "expired untold" => routed(accepted(json!({"status": "expired"}))).await,
@@ -83,7 +102,7 @@ async fn kept_for(scene: &Scene, case: &str) -> Uuid {
     id
 }
 
-const CASES: [(&str, &str); 19] = [
+const CASES: [(&str, &str); 27] = [
     ("open", "open"),
     ("processing", "open"),
     ("held", "held"),
@@ -102,7 +121,15 @@ const CASES: [(&str, &str); 19] = [
     ("expired untold", "undelivered"),
     ("not yet", "not_yet"),
     ("no end", "no_end"),
-    ("held", "held"),
+    ("state unknown", "damaged"),
+    ("no state", "damaged"),
+    ("doubt is no boolean", "damaged"),
+    ("a list of deliveries", "damaged"),
+    ("status is no word", "damaged"),
+    ("newer ledger", "damaged"),
+    ("open delivery", "undelivered"),
+    ("bounce told null", "undelivered"),
+    ("uploading", "uploading"),
 ];
 
 #[tokio::test]
@@ -180,6 +207,10 @@ async fn of_a_crowd_only_the_due_are_emptied() {
                SELECT c.id, a.file_name, a.gcs_bucket, 'copy-' || c.id, a.clamav_status FROM copies c JOIN attachments a ON a.submission_id = c.was;
              INSERT INTO content.holds (scope, value, reason, actor) SELECT h.scope, c.id::text, h.reason, h.actor FROM copies c JOIN content.holds h ON h.value = c.was::text;
              INSERT INTO router.grey_queue (cause, reason, subject_kind, subject_id, queue) SELECT g.cause, g.reason, g.subject_kind, c.id, g.queue FROM copies c JOIN router.grey_queue g ON g.subject_id = c.was;
+             INSERT INTO content.uploads (id, form_id, owner, submission_id, idempotency_key, request_digest, token_sha256, file_name, content_type, length,
+               part_size, planned_blob, expires_at, unattached_ttl)
+               SELECT gen_random_uuid(), 'f', 'zoe', c.id, c.id::text, u.request_digest, u.token_sha256, u.file_name, u.content_type, u.length, u.part_size,
+               gen_random_uuid(), u.expires_at, u.unattached_ttl FROM copies c JOIN content.uploads u ON u.submission_id = c.was;
              INSERT INTO router.outbox (kind, entity_id, payload) SELECT o.kind, c.id, o.payload FROM copies c JOIN router.outbox o ON o.entity_id = c.was AND o.state IN ('pending', 'dead_letter');
              SET session_replication_role = DEFAULT",
             kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")

@@ -149,3 +149,17 @@ async fn a_recall_without_an_object_is_over() {
     assert!(scene.is_there("a"), "which is left alone");
     assert!(scene.store.open_recalls(10).await.expect("read").is_empty());
 }
+
+/// A file that two submissions share, whose recall was planned for the other one: it is this one's as well.
+#[tokio::test]
+async fn a_recall_under_way_is_gone_on_with_whichever_submission_is_named() {
+    let scene = Scene::new().await;
+    let (one, two) = (scene.routed().await, scene.routed().await);
+    scene.attach(one, "a").await;
+    scene.name(two, "a").await;
+    scene.google.rule(Rule::at(Stage::Before).call(Call::Rewrite).times(1).act(Act::Status(503)));
+    let away = scene.revoke(one).await.expect_err("it broke off");
+    assert!(away.is_tried_again(), "{away}");
+    assert_eq!(scene.revoke(two).await.expect("done"), 2);
+    assert!(!scene.is_there("a"));
+}

@@ -193,6 +193,11 @@ async fn a_run_can_be_stopped_and_the_next_goes_on() {
     });
     let ended = collector.run(&stop).await.expect("a run");
     assert!(matches!(ended, Ended::Stopped(..)), "{ended:?}");
+    let recorded: (String, Option<String>) = (
+        scene.one("SELECT state FROM content.gc_runs").await,
+        scene.one("SELECT trouble FROM content.gc_runs").await,
+    );
+    assert_eq!(recorded, ("stopped".to_owned(), None), "nobody is told of a failure");
     assert!((0..3).all(|n| scene.is_there(&format!("a{n}"))));
     assert!(!turns.lock().expect("whole").is_empty());
     assert_eq!(scene.run().await.deleted, 3);
@@ -349,4 +354,23 @@ async fn an_object_that_is_always_refused_does_not_stop_later_runs() {
     scene.attach(other, "b").await;
     let counts = scene.run().await;
     assert_eq!((counts.purged, counts.deleted, counts.failed), (1, 1, 1), "{counts:?}");
+}
+
+/// What an upload left behind and cannot be deleted is said, and does not end the run.
+#[tokio::test]
+async fn a_left_over_object_that_is_refused_stays_with_its_row() {
+    let scene = Scene::new().await;
+    for name in ["a", "b"] {
+        scene.google.put_object(CONTENT, name, "text/plain", "x");
+        let row = format!(
+            "INSERT INTO content.staging (bucket, object, upload_id, role, due_at) VALUES ('{CONTENT}', '{name}', gen_random_uuid(), 'blob', now())"
+        );
+        scene.sql(&row).await;
+    }
+    scene.google.rule(Rule::at(Stage::Before).call(Call::Delete).object("a").times(1).act(Act::Status(400)));
+    let counts = scene.run().await;
+    assert_eq!((counts.left_over, counts.failed), (1, 1), "{counts:?}");
+    let left: String = scene.one("SELECT string_agg(object, ',') FROM content.staging").await;
+    assert_eq!(left, "a");
+    assert_eq!(scene.run().await.left_over, 1);
 }

@@ -55,7 +55,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let more = json!({"files": recalls.len()});
     let note = Override { actor: &actor, verb: "links revoke", reason: Some(reason), more: &more };
     setup.overrides().note(id, note).await.map_err(setup::database)?;
-    let (mut revoked, mut others, mut failed) = (0_usize, 0_i64, Vec::new());
+    let (mut revoked, mut others, mut failed, mut again) = (0_usize, 0_i64, Vec::new(), false);
     for recall in recalls {
         let blob = recall.blob;
         match recaller.carry_out(recall).await {
@@ -63,7 +63,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
                 revoked += 1;
                 others += (attachments - 1).max(0);
             }
-            Err(error) => failed.push((blob, scrub(&error.to_string()))),
+            Err(error) => {
+                again |= error.is_tried_again();
+                failed.push((blob, scrub(&error.to_string())));
+            }
         }
     }
     journal::links_revoked(id, &view.form_id, revoked, &actor, reason);
@@ -78,14 +81,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             ));
         }
         for (blob, why) in &failed {
-            text.push_str(&format!("blob {blob}: its links still work: {why}\n"));
+            text.push_str(&format!("blob {blob}: not done: {why}\n"));
         }
         if failed.is_empty() {
             text.push_str(&format!("a new link, where the file is clean: maple-router links {id}\n"));
-        } else {
+        } else if again {
             text.push_str("the same command again, or the next run of the collector, goes on from there\n");
         }
         text
     })?;
-    Ok(if failed.is_empty() { Exit::Done } else { Exit::Unavailable })
+    Ok(match (failed.is_empty(), again) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Unavailable,
+        (false, false) => Exit::FoundWanting,
+    })
 }

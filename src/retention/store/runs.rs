@@ -20,6 +20,8 @@ words! {
         Sweeping = "sweeping",
         /// It came to its end.
         Done = "done",
+        /// Somebody asked it to stop.
+        Stopped = "stopped",
         /// It ended otherwise.
         Failed = "failed",
     }
@@ -122,8 +124,14 @@ impl RetentionStore {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn end_run(&self, ours: Ours, counts: &Value, trouble: Option<&str>) -> Result<bool, DbError> {
-        let state = if trouble.is_some() { RunState::Failed } else { RunState::Done }.label();
+    pub async fn end_run(
+        &self,
+        ours: Ours,
+        state: RunState,
+        counts: &Value,
+        trouble: Option<&str>,
+    ) -> Result<bool, DbError> {
+        let state = state.label();
         let parameters: [&dyn Parameter; 5] = [&ours.id, &ours.token, &state, counts, &trouble];
         self.pool()
             .transaction("gc_end", async |tx| {
