@@ -265,3 +265,41 @@ async fn a_reference_that_is_born_while_its_blob_is_swept_is_seen() {
         assert_eq!(scene.one::<i64>(lost).await, i64::from(!guarded));
     }
 }
+
+#[tokio::test]
+async fn a_reference_waits_for_whoever_decides_about_its_blob() {
+    let scene = Scene::new().await;
+    let run = scene.sweeping("1 hour").await;
+    let swept = scene.marked("a", run).await;
+    let holder = scene.received().await;
+    let left = scene.attach(holder, "b").await;
+    let cases = [
+        (swept, format!("UPDATE content.blobs SET state = 'deleted' WHERE id = '{swept}'"), "deleted"),
+        (left, format!("DELETE FROM attachments WHERE submission_id = '{holder}'"), "live"),
+    ];
+    for (blob, decided, state) in cases {
+        let refer = format!(
+            "INSERT INTO content.blob_refs (blob_id, kind, holder, until) VALUES ('{blob}', 'upload', '{blob}', now() + interval '1 h')"
+        );
+        let mut decider = scene.db.superuser().await.expect("a client");
+        let tx = decider.transaction().await.expect("begun");
+        tx.batch_execute(&decided).await.expect("decided");
+        let uploader = scene.db.superuser().await.expect("a client");
+        let referring = tokio::spawn({
+            let refer = refer.clone();
+            async move { uploader.batch_execute(&refer).await }
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert!(!referring.is_finished(), "it waits: {state}");
+        tx.commit().await.expect("committed");
+        let referred = referring.await.expect("no panic");
+        assert_eq!(referred.is_ok(), state == "live", "{referred:?}");
+        assert_eq!(
+            scene.one::<String>(&format!("SELECT state FROM content.blobs WHERE id = '{blob}'")).await,
+            state
+        );
+        if state == "deleted" {
+            assert_eq!(scene.refused(&refer).await, "23503", "nor later");
+        }
+    }
+}
