@@ -1,7 +1,9 @@
 //! Recalls: every mailed link answers 404, the file stays, and links can be made anew; killed between any two steps it is gone on with.
 
 use devkit::google::{Act, Call, Rule, Stage};
+use maple_router::retention::collector::RunError;
 use maple_router::retention::recall::RecallError;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::harness::{CONTENT, Scene};
@@ -105,6 +107,32 @@ async fn what_is_being_recalled_is_not_swept() {
     let counts = scene.run().await;
     assert_eq!((counts.recalled, counts.deleted), (1, 1), "first the recall, then the file");
     assert!(scene.google.objects(CONTENT).is_empty());
+}
+
+/// A store that is away ends the run, and not each of its recalls after the longest time; one recall that it refuses does not.
+#[tokio::test]
+async fn a_store_that_is_away_is_not_asked_for_every_recall() {
+    let scene = Scene::new().await;
+    for object in ["a", "b", "c", "d", "e"] {
+        let id = scene.routed().await;
+        scene.attach(id, object).await;
+        scene.store.plan_recalls(id, "infected", "zoe").await.expect("planned");
+    }
+    let away = |times| Rule::at(Stage::Before).call(Call::Rewrite).times(times).act(Act::Status(503));
+    scene.google.rule(away(1));
+    assert_eq!(scene.run().await.recalled, 4, "the others are done");
+    for object in ["f", "g", "h", "i", "j"] {
+        let id = scene.routed().await;
+        scene.attach(id, object).await;
+        scene.store.plan_recalls(id, "infected", "zoe").await.expect("planned");
+    }
+    scene.google.rule(away(4));
+    let ended = scene.collector().run(&CancellationToken::new()).await;
+    assert!(matches!(ended, Err(RunError::Store(_))), "{ended:?}");
+    assert_eq!(scene.store.open_recalls(10).await.expect("read").len(), 6, "none is done");
+    // Three were asked for: the fourth is the next run's.
+    assert_eq!(scene.run().await.recalled, 5);
+    assert_eq!(scene.run().await.recalled, 1);
 }
 
 /// A name that was recalled is not used again: what is named by it would be deleted.
