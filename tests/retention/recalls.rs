@@ -135,6 +135,30 @@ async fn a_store_that_is_away_is_not_asked_for_every_recall() {
     assert_eq!(scene.run().await.recalled, 1);
 }
 
+/// Recalls that the store refuses end no run, and do not hide that it is away by then.
+#[tokio::test]
+async fn refused_recalls_do_not_hide_that_the_store_is_away() {
+    let scene = Scene::new().await;
+    for object in ["a", "b", "c", "d", "e", "f"] {
+        let id = scene.routed().await;
+        scene.attach(id, object).await;
+        scene.store.plan_recalls(id, "infected", "zoe").await.expect("planned");
+    }
+    let failing =
+        |status, times| Rule::at(Stage::Before).call(Call::Rewrite).times(times).act(Act::Status(status));
+    scene.google.rule(failing(400, 4));
+    assert_eq!(scene.run().await.recalled, 2, "four that are refused stop nobody");
+    for object in ["g", "h"] {
+        let id = scene.routed().await;
+        scene.attach(id, object).await;
+        scene.store.plan_recalls(id, "infected", "zoe").await.expect("planned");
+    }
+    scene.google.rule(failing(400, 4));
+    scene.google.rule(failing(503, 2));
+    let ended = scene.collector().run(&CancellationToken::new()).await;
+    assert!(matches!(ended, Err(RunError::Store(_))), "{ended:?}");
+}
+
 /// A name that was recalled is not used again: what is named by it would be deleted.
 #[tokio::test]
 async fn a_recalled_name_cannot_be_named_again() {

@@ -1,4 +1,4 @@
-//! What a run does with blobs and their objects: what earlier runs owe, the mark, the sweep, and the deletion of what was swept.
+//! Blobs and their objects in a run: debts of earlier runs, the mark, the sweep, and the deletion of what was swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a run does with rows: recalls that are under way, versions and references that have ended, submissions whose time has come.
+//! Rows in a run: recalls that are under way, versions and references that have ended, submissions whose time has come.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ impl Course<'_> {
                     }
                 }
             }
-            unless_away(failed, in_a_row == PATIENCE)?;
+            // Refusals count as well: the first fault of a store that is away may come after more of them.
+            unless_away(failed, in_a_row >= PATIENCE)?;
             self.turn().await?;
         }
         Ok(())
