@@ -145,7 +145,7 @@ python: .venv/installed ## Make .venv, for the tests that ask Google's Python cl
 	@touch $@
 
 deps: check-tools ## Install what is missing for tests and demo
-	@scripts/install-missing build units pooling python browser monitoring delivery scanner signing
+	@scripts/install-missing build units pooling python browser monitoring delivery scanner signing screening
 
 deps-build: check-tools
 	@scripts/install-missing build

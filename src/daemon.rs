@@ -22,6 +22,7 @@ mod retention;
 mod returned;
 mod review;
 mod routing;
+mod screening;
 mod source;
 mod spool;
 mod start;
@@ -58,6 +59,7 @@ pub const ROOMS: &[&Card] = &[
     &crate::uploads::card::CARD,
     &crate::forms::card::CARD,
     &crate::retention::card::CARD,
+    &crate::screening::card::CARD,
 ];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
@@ -113,6 +115,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let uploading = uploads::open(&config, &reloads, &ground, &stop);
     forms::watch(&config, &reloads, &mut ground);
     retention::watch(&config, &mut ground);
+    screening::watch(&config, &mut ground);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;

@@ -21,6 +21,7 @@ pub mod ports;
 mod queries;
 pub mod retention;
 pub mod routing;
+pub mod screening;
 pub mod scrub;
 pub mod uploads;
 pub mod web;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::secret::{Secret, SecretError};
-use crate::config::{Config, Database, Pooling, SourceKind};
+use crate::config::{Config, Database, Pooling, ScreeningMode, SourceKind};
 use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
@@ -15,6 +15,7 @@ use crate::forms::policies::{PolicyDir, Signing};
 use crate::forms::store::VersionStore;
 use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
+use crate::gateway::judge::{Judge, JudgeSettings, JudgeSetupError, base_url};
 use crate::gateway::objects::Objects;
 use crate::gateway::objects::store::ObjectStore;
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
@@ -53,6 +54,10 @@ use crate::routing::upkeep::late_infection::LateInfections;
 use crate::routing::upkeep::pauses::PauseStore;
 use crate::routing::worker::prepare::ticket::TicketRules;
 use crate::routing::worker::prepare::{MailRules, Preparer};
+use crate::screening::store::ScreeningStore;
+use crate::screening::subject::{JobSubject, RunSubject};
+use crate::screening::tier1::RulesetError;
+use crate::screening::worker::{Judging, Rulesets};
 use crate::uploads::digest::UploadsKey;
 use crate::uploads::store::UploadStore;
 
@@ -97,6 +102,20 @@ pub enum PartError {
     /// `[scan]`: no scanner is configured.
     #[error("[scan] socket names no scanner")]
     Scanner,
+    /// `[screening.judge]`.
+    #[error(transparent)]
+    Judge(#[from] JudgeSetupError),
+    /// `screening.rules_file`, or what it says.
+    #[error("screening.rules_file {}: {why}", path.display())]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The rules of a form do not compile.
+    #[error("[screening] {0}")]
+    Ruleset(#[from] RulesetError),
     /// `[source]`: the database lacks the outbox that events are to come from.
     #[error("{0}")]
     Outbox(&'static str),
@@ -191,6 +210,7 @@ pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> Contrac
         needs_outbox: config.source.kind == SourceKind::Postgres,
         tickets: config.happyfox.is_on(),
         uploads: config.uploads.listen.is_some(),
+        screening: config.screening.mode == ScreeningMode::On,
         form_sections: form_sections(config),
     }
 }
@@ -214,12 +234,18 @@ pub fn worker_name(config: &Config) -> String {
     config.routing.worker_name.clone().unwrap_or_else(|| format!("{}/{}", host(), std::process::id()))
 }
 
+/// What a submission's readiness is.
+fn readiness(config: &Config) -> Result<Readiness, PartError> {
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    Ok(readiness.screened(config.screening.mode == ScreeningMode::On))
+}
+
 /// The store of the mission.
 ///
 /// # Errors
 /// [`PartError`].
 pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
-    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let readiness = readiness(config)?;
     Ok(Store::new(pool, &readiness, config, &host(), &worker_name(config)))
 }
 
@@ -236,7 +262,7 @@ pub fn submission_subject(
     pool: Pool,
     rng: Arc<Rng>,
 ) -> Result<SubmissionSubject, PartError> {
-    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let readiness = readiness(config)?;
     let view = View::new(pool, &readiness, config);
     Ok(SubmissionSubject { store, view, followed: config.relay_log.enabled, rng })
 }
@@ -315,7 +341,7 @@ pub fn alert_sender(
     set_aside: SetAside,
 ) -> Result<Option<AlertSender>, PartError> {
     let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
-    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let readiness = readiness(config)?;
     let store = AlertStore::new(pool, &readiness, config);
     let failures: Vec<Arc<dyn Failures>> = vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })];
     sender(config, &webhook.secret, failures).map(Some)
@@ -362,9 +388,43 @@ pub fn late_infections(
     rng: Arc<Rng>,
     set_aside: SetAside,
 ) -> Result<Arc<LateInfections>, PartError> {
-    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let readiness = readiness(config)?;
     let store = AlertStore::new(pool, &readiness, config);
     Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, rng, set_aside)))
+}
+
+/// The runs of screening, whether there are any or not; `pool` is a role's that may look at them.
+#[must_use]
+pub fn screening_store(config: &Config, pool: Pool) -> ScreeningStore {
+    ScreeningStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// The judge of screening; `None` where none is configured: then a person decides. Connects to nothing.
+///
+/// # Errors
+/// [`PartError`].
+pub fn judging(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Judging>, PartError> {
+    let judge = &config.screening.judge;
+    let Some(address) = judge.base_url.as_deref().filter(|address| !address.trim().is_empty()) else {
+        return Ok(None);
+    };
+    let base_url = base_url(address).map_err(JudgeSetupError::Address)?;
+    let settings = JudgeSettings { base_url, model: judge.model.clone(), timeout: judge.timeout };
+    let key = config.judge_key()?.map(|found| found.secret);
+    Ok(Some(Judging::new(Judge::new(&settings, key, clock)?, judge)))
+}
+
+/// The rules of screening, compiled, with the operator's own ones of `screening.rules_file`.
+///
+/// # Errors
+/// [`PartError`]: the file cannot be read, or a rule does not compile.
+pub fn rulesets(config: &Config) -> Result<Rulesets, PartError> {
+    let Some(path) = &config.screening.rules_file else {
+        return Ok(Rulesets::new(&config.screening, "")?);
+    };
+    let refused = |why: String| PartError::Rules { path: path.clone(), why };
+    let extra = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    Rulesets::new(&config.screening, &extra).map_err(|error| refused(error.to_string()))
 }
 
 /// The store of the review's entries, whether there are any or not.
@@ -386,9 +446,13 @@ pub fn review(
 ) -> Result<Commands, PartError> {
     let submissions: Arc<dyn Subject> = Arc::new(submission_subject(config, store, pool.clone(), rng)?);
     let dead_letters: Arc<dyn Subject> = Arc::new(dead_letter_subject(config, pool.clone()));
+    let screened = screening_store(config, pool.clone());
+    let four_eyes = config.screening.four_eyes;
+    let runs: Arc<dyn Subject> = Arc::new(RunSubject { store: screened.clone(), four_eyes });
+    let jobs: Arc<dyn Subject> = Arc::new(JobSubject { store: screened });
     Ok(Commands {
         store: review_store(config, pool),
-        subjects: Subjects::new([submissions, dead_letters]),
+        subjects: Subjects::new([submissions, dead_letters, runs, jobs]),
         people,
         takeover_after: config.grey_queue.takeover_after,
         clock: Arc::new(SystemClock),

@@ -3,6 +3,7 @@
 //! Rooms never import each other and gateways know nothing of rooms' state: the names that both need are here.
 
 mod alerting;
+mod judge;
 mod message;
 mod relay_log;
 mod returned;
@@ -23,6 +24,7 @@ use crate::kernel::words;
 pub use alerting::{
     AlertLease, Failures, LedgerTrouble, Posted, RUNBOOKS, Runbook, Story, Unalerted, Webhook,
 };
+pub use judge::{Chat, Inquiry, InvalidAnswer, Reading};
 pub use message::{BASE64_LINE, Message, Piece, encoded_length};
 pub use relay_log::{
     LogBatch, LogEntry, LogLine, QueueListing, QueuedMail, RecipientLine, RelayLog, RelayLogError,

@@ -70,6 +70,11 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "gc_overdue",
             "gc_failed",
             "gc_objects_lost",
+            "screening_dead",
+            "screening_stalled",
+            "screening_judge",
+            "screening_budget",
+            "screening_review",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -151,6 +156,29 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("purged_total", "outcome", &["purged", "kept", "refused"]),
     ("gc_since_run_seconds", "", &[]),
     ("holds", "", &[]),
+    ("screening_submissions_received_total", "", &[]),
+    ("screening_tier1_scan_duration_seconds_count", "", &[]),
+    ("screening_tier2_scan_duration_seconds_count", "", &[]),
+    ("screening_queue_depth", "job_type", &["tier1-scan", "tier2-scan", "publish"]),
+    ("screening_queue_oldest_seconds", "job_type", &["tier1-scan", "tier2-scan", "publish"]),
+    (
+        "screening_decisions_total",
+        "decision",
+        &[
+            "vendor_approved",
+            "tier1_failed",
+            "auto_approved",
+            "needs_review",
+            "unavailable",
+            "rejected",
+            "review_approved",
+            "review_rejected",
+        ],
+    ),
+    ("screening_stage_seconds_count", "stage", &["tier1", "tier2", "publish", "end_to_end", "review"]),
+    ("screening_judge_tokens", "", &[]),
+    ("screening_judge_tokens_limit", "", &[]),
+    ("screening_review_oldest_seconds", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.
@@ -207,6 +235,13 @@ fn every_series_exists_at_zero_from_the_start() {
             assert!(has(&text, &line), "{line} is missing in:\n{text}");
         }
     }
+    for job in ["tier1-scan", "tier2-scan", "publish"] {
+        for outcome in ["done", "failed"] {
+            let line =
+                format!("maple_router_screening_jobs_total{{job_type=\"{job}\",outcome=\"{outcome}\"}} 0");
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+    }
     assert!(has(&text, "maple_router_config_last_reload_successful 1"), "{text}");
     let build = format!("maple_router_build_info{{version=\"{}\",commit=", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&build), "{text}");
@@ -219,6 +254,7 @@ fn nothing_is_exported_that_the_page_does_not_name() {
     families.extend([
         "action_attempts_total",
         "desk_requests_total",
+        "screening_jobs_total",
         "config_last_reload_successful",
         "build_info",
     ]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 26] = [
+const RULES: [&str; 27] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -29,6 +29,7 @@ const RULES: [&str; 26] = [
     "retention",
     "review",
     "rows set aside",
+    "screening",
     "session",
     "spool",
     "tickets",

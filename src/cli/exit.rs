@@ -188,6 +188,9 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::HelpDesk(_)
         | PartError::Objects(_)
         | PartError::UploadsKey(_)
+        | PartError::Judge(_)
+        | PartError::Rules { .. }
+        | PartError::Ruleset(_)
         | PartError::Scanner => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+pub(super) use self::run::stopped;
 use super::{CliError, Context, Exit, operator, role, setup};
 use crate::config::{Config, Database};
 use crate::gateway::objects::store::ObjectStore;

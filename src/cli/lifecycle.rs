@@ -104,7 +104,7 @@ mod tests {
         let all = all();
         assert_eq!(
             all.iter().map(|lifecycle| lifecycle.name).collect::<Vec<_>>(),
-            ["submission", "outbox", "grey_queue", "upload", "version", "blob"]
+            ["submission", "outbox", "grey_queue", "upload", "version", "blob", "screening"]
         );
         for lifecycle in all {
             let drawn = lifecycle.mermaid();

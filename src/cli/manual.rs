@@ -44,8 +44,9 @@ pub(super) const ENVIRONMENT: &[Entry] = &[
     ("GOOGLE_APPLICATION_CREDENTIALS", "A service account's key file, where the host has no identity."),
     ("MAPLE_ROUTER_OWNER_URL", "For migrate: the connection string of the schema's owner."),
     (
-        "MAPLE_ROUTER_PUBLISHER_URL, MAPLE_ROUTER_COLLECTOR_URL",
-        "For forms and retention, and for gc, erase and links revoke: the connection string of the publisher's and of the collector's role.",
+        "MAPLE_ROUTER_PUBLISHER_URL, MAPLE_ROUTER_COLLECTOR_URL, MAPLE_ROUTER_SCREENER_URL",
+        "For forms, retention and screening, for gc, erase and links revoke, and for screen: the connection string of the publisher's, of the \
+         collector's and of the screener's role.",
     ),
     ("CREDENTIALS_DIRECTORY", "Set by systemd: where the service finds its secrets."),
     ("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "Set by the unit: its TimeoutStopSec, which draining must fit into."),
@@ -73,6 +74,11 @@ pub(super) const FILES: &[Entry] = &[
         "/etc/maple-router/collector/",
         "The collector's, for root only: gc-key.json, the key of its service account, and environment, with its connection string. systemd hands \
          them to maple-router-gc.service alone.",
+    ),
+    (
+        "/etc/maple-router/screener/",
+        "The screener's, for root only: judge-key, the key of the judge, and environment, with its connection string. systemd hands them to \
+         maple-router-screener.service alone.",
     ),
     (
         "/var/lib/maple-router/",
@@ -469,6 +475,81 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router scan --self-test" => "Is the scanner to be believed?",
         "sudo maple-router scan --stale" => "What do the signatures of today find in files of before?",
         "sudo maple-router scan f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "The file of one upload";
+    "screen":
+        "The screener: runs of screening are taken on leases, looked at by rules and judge, and go on by what was found, until SIGTERM. It has \
+         a role of its own, which can neither route, mail nor decide as a person: MAPLE_ROUTER_SCREENER_URL or screening.screener_url. \
+         maple-router-screener.service runs it; several on several hosts share the work. Rules that do not compile, or a judge whose settings \
+         are wrong, end the start (78).";
+        "maple-router screen" => "By hand, in front of a terminal";
+    "screening":
+        "What is submitted is looked at before it is routed or published: by rules (tier 1), by a judge (tier 2), and where either doubts by a \
+         person (tier 3), at the review desk or by maple-router review. In shadow a form has all of its runs and nothing waits for them.",
+        "What people entered is never shown here: rules, places, scores and the judge's scrubbed notes are. Setting, waiving and recording \
+         connects as the publisher's role.";
+        "sudo maple-router screening list --state NEEDS_REVIEW" => "What waits for a person?",
+        "sudo maple-router screening sla" => "Is it fast enough?";
+    "screening enable":
+        "Submissions of the form that are created from now on have a run, by profile fields (spam and phishing in what people enter) or git (a \
+         repository that they name). Without --enforce it is in shadow. With it a submission is routed when its run is published, and fails as \
+         screened out where rules, judge or a person refuse it; screening.mode has to be on.",
+        "Enabled again, its settings are replaced; an enforced form keeps the time since when it is. In shadow again, what waits for an open run \
+         goes on waiting for it.";
+        "sudo maple-router screening enable contact --profile fields" => "What would it keep out?",
+        "sudo maple-router screening enable contact --profile fields --enforce" => "It keeps the right things out";
+    "screening disable":
+        "New submissions of the form have no run any more. Open runs go on, and what waits for them waits; how many there are is said.";
+        "sudo maple-router screening disable contact --reason \"the form is closed\"" => "It needs no screening";
+    "screening forms":
+        "A line for each form that is screened: by which profile, since when, and since when its submissions wait.";
+        "sudo maple-router screening forms --json" => "For a program";
+    "screening list":
+        "Runs, the latest first, each with its state, its score, and what barred a machine from approving it.";
+        "sudo maple-router screening list --state NEEDS_REVIEW --form contact" => "What waits for a person?",
+        "sudo maple-router screening list --dead" => "Whose job was given up on?";
+    "screening show":
+        "A run, or the current one of a submission: its states with times, trigger and actor, what the rules found and where, what the judge \
+         said, and what follows, as commands.";
+        "sudo maple-router screening show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "Why is it kept out?";
+    "screening rescreen":
+        "Opens another run of a submission; the old one stays. A submission that has failed as screened out is opened again in the same \
+         transaction: both happen, or neither. Where a run is open there is no other; one whose job was given up on is replaced.";
+        "sudo maple-router screening rescreen f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a member wrote it\"" => "It was kept out by mistake";
+    "screening waive":
+        "A rule blocks no more in a form, everywhere or at one place; what it finds is a person's then, never a machine's. The reason is one of \
+         false_positive, used_in_tests, will_fix. It counts for runs to come: screening rescreen brings back what was blocked. --end has the \
+         rule block again.";
+        "sudo maple-router screening waive skills aws-access-token --place docs/example.md:3 --reason used_in_tests --why \"AWS's own example\""
+            => "It is no secret",
+        "sudo maple-router screening waive --end 7" => "It was one after all";
+    "screening waivers":
+        "A line for each waiver that stands: rule, place, who said so and why.";
+        "sudo maple-router screening waivers --form contact" => "What does not block there?";
+    "screening jobs":
+        "Jobs of open runs, the longest due first: pending, waiting, running or dead. What was given up on is tried again from its entry in the \
+         review queue.";
+        "sudo maple-router screening jobs --type tier2-scan" => "What waits for the judge?",
+        "sudo maple-router screening jobs --dead" => "What was given up on, and why?";
+    "screening sla":
+        "Median and 95th percentile of each stage, of runs that left it within --since, against the targets: tier 1 within 0.5 and 1 s, once its \
+         content is in hand, tier 2 within 15 and 30 s, publication within 5 and 10 s, all of it without people within 30 and 60 s; people \
+         within five and ten business days, taken as 7 and 14 days. Exit status 1 where a 95th percentile is missed.";
+        "sudo maple-router screening sla --since 7d" => "How was the week?",
+        "sudo maple-router screening sla --json" => "For a program";
+    "screening calibrate":
+        "Asks the judge of [screening.judge] about each item of a labelled corpus, as a worker would: without what is personal unless \
+         screening.judge.send is full, twice where the score is near the line, screening.judge.slots at once. As many harmless items are taken as \
+         others, in order, and 120 are the fewest. What came of it is recorded for the model that answered and the present prompt: it approves only \
+         with an answer for each and at most 2 % false approvals. A later trial replaces it; exit status 1 where it may not approve.",
+        "A corpus is a file with a JSON object a line: id, label (harmless, or spam, phishing, malicious, leak, injection), and the fields of a form \
+         or the files of a repository. Ctrl-C ends it, and nothing is recorded. Its tokens do not count for screening's budget.";
+        "sudo maple-router screening calibrate --profile fields corpus.jsonl" => "May this model approve?";
+    "screening backtest":
+        "Runs the rules over a labelled corpus, as calibrate takes it, and says how many of the items that are blocked are blocked rightly \
+         (precision), how many of those with \"block\": true are blocked (recall), and which rules find something in harmless items. Connects to \
+         nothing; exit status 1 where the precision is below 0.98.";
+        "maple-router screening backtest --profile git corpus.jsonl" => "How good are the rules?",
+        "maple-router screening backtest --profile fields --form contact --rules ./rules.toml corpus.jsonl"
+            => "How good would they be with ours?";
     "gc":
         "The collector: submissions whose time has come are emptied, objects that nothing refers to any more are deleted. It has a role and a \
          service account of its own, which the daemon has not: MAPLE_ROUTER_COLLECTOR_URL or retention.collector_url, and the credential \

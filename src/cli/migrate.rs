@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::{CliError, Context, Exit, output, role};
 use crate::config::{Config, ConfigError, Database};
 use crate::db::migrations::online::{self, FinalizedColumn, Patience, Remains, Routed};
-use crate::db::migrations::{Applied, CONTENT, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
+use crate::db::migrations::{
+    Applied, CONTENT, FORMS, MigrateError, MigrateOptions, MigrationSet, ROUTER, SCREENING, migrate,
+};
 use crate::db::{DbError, Pool};
 
 /// Limit of the wait for locks: another migration, or a backend at work.
@@ -21,13 +23,13 @@ const ALONE: &str = "11";
 
 /// Arguments of `migrate`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("optional").args(["router", "content"])))]
+#[command(group(clap::ArgGroup::new("optional").args(["router", "content", "screening"])))]
 pub(super) struct Args {
     /// Connection string of the owner role [default: the one of [database]]
     #[arg(long, value_name = "URL", env = "MAPLE_ROUTER_OWNER_URL", hide_env_values = true)]
     pub(super) owner_url: Option<String>,
     /// Apply this migration of the forms schema only, e.g. 011: for a production database, which has the others
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "content", "audit_readable"])]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "content", "screening", "audit_readable"])]
     pub(super) only: Option<String>,
     /// Apply the migrations of the optional schema router, and no others
     #[arg(long, conflicts_with = "audit_readable")]
@@ -35,7 +37,10 @@ pub(super) struct Args {
     /// Apply the migrations of the optional schema content (uploads), and no others; schema router is there before
     #[arg(long, conflicts_with_all = ["router", "audit_readable"])]
     pub(super) content: bool,
-    /// Take this file of schema router or content back, e.g. 002, with everything that it and later ones made
+    /// Apply the migrations of the optional schema screening, and no others; schema router is there before
+    #[arg(long, conflicts_with_all = ["router", "content", "audit_readable"])]
+    pub(super) screening: bool,
+    /// Take this file of schema router, content or screening back, e.g. 002, with everything that it and later ones made
     #[arg(long, value_name = "NUMBER", requires = "optional")]
     pub(super) back: Option<String>,
     /// With --router --back: also if events were not delivered yet; the sweep finds their submissions
@@ -53,13 +58,16 @@ pub(super) struct Args {
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.dry_run {
         let text = match &args.back {
-            Some(stem) => {
-                let set = if args.content { &CONTENT } else { &ROUTER };
-                online::ways_back(set, stem)?.iter().map(|way| way.sql).collect::<Vec<_>>().join("\n")
-            }
+            Some(stem) => online::ways_back(args.upper().unwrap_or(&ROUTER), stem)?
+                .iter()
+                .map(|way| way.sql)
+                .collect::<Vec<_>>()
+                .join("\n"),
             None if args.router => online::sql(&ROUTER),
-            None if args.content => CONTENT.files.iter().map(|(stem, sql)| file(stem, sql)).collect(),
-            None => sql(args.only.as_deref(), args.audit_readable)?,
+            None => match args.upper() {
+                Some(set) => set.files.iter().map(|(stem, sql)| file(stem, sql)).collect(),
+                None => sql(args.only.as_deref(), args.audit_readable)?,
+            },
         };
         output::text(&text)?;
         return Ok(Exit::Done);
@@ -69,8 +77,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     pool.find_out().await.map_err(unreachable)?;
     let mut connection = pool.get().await.map_err(unreachable)?;
     let client = connection.direct().map_err(unreachable)?;
-    let text = if args.content {
-        content(client, args.back.as_deref()).await?
+    let text = if let Some(set) = args.upper() {
+        upper(client, set, args.back.as_deref()).await?
     } else if let Some(stem) = &args.back {
         if let Some(remains) = online::remains(client).await? {
             output::note(&holds(&remains))?;
@@ -87,13 +95,33 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Applies schema content, or takes a file of it back.
-async fn content(client: &mut tokio_postgres::Client, back: Option<&str>) -> Result<String, CliError> {
+impl Args {
+    /// The schema on top of schema router that is meant.
+    fn upper(&self) -> Option<&'static MigrationSet> {
+        match (self.content, self.screening) {
+            (true, _) => Some(&CONTENT),
+            (_, true) => Some(&SCREENING),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Applies a schema on top of schema router, or takes a file of it back.
+async fn upper(
+    client: &mut tokio_postgres::Client,
+    set: &MigrationSet,
+    back: Option<&str>,
+) -> Result<String, CliError> {
     let Some(stem) = back else {
-        return Ok(text_of(&online::migrate_content(client, Patience::default(), &wait).await?));
+        return Ok(text_of(&online::migrate_upper(client, set, Patience::default(), &wait).await?));
     };
-    online::back_content(client, stem, Patience::default(), &wait).await?;
-    Ok("taken back: attachments and their objects stay; upload sessions are gone\n".to_owned())
+    online::back_upper(client, set, stem, Patience::default(), &wait).await?;
+    Ok(if set.name == SCREENING.name {
+        "taken back: nothing waits for its screening any more; runs, events and verdicts are gone\n"
+            .to_owned()
+    } else {
+        "taken back: attachments and their objects stay; upload sessions are gone\n".to_owned()
+    })
 }
 
 /// Shows a line to the person who waits at the terminal.

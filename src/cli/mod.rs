@@ -44,6 +44,8 @@ mod review;
 mod role;
 mod run;
 mod scan;
+mod screen;
+mod screening;
 mod setup;
 mod status;
 mod sweep;
@@ -145,6 +147,8 @@ enum Verb {
     Policy(policy::Args),
     /// Test the virus scanner, or have files scanned again
     Scan(scan::Args),
+    /// Look at screening, and say what is screened
+    Screening(screening::Args),
     /// Collect what has ended: run, status, undelete, reconcile
     Gc(gc::Args),
     /// Say how long what has ended is kept
@@ -155,6 +159,8 @@ enum Verb {
     Erase(erase::Args),
     /// Show what was removed, and prove it
     Receipts(receipts::Args),
+    /// Run the screener
+    Screen(screen::Args),
     /// Let people into the review desk, and out of it
     Desk(desk::Args),
     /// Tell what the audit log knows of recipients
@@ -204,7 +210,7 @@ impl Cli {
         let config_path = self.config.filter(|path| !path.as_os_str().is_empty());
         let ctx = Context { config_path, env: environment() };
         output::colour(self.color);
-        if !matches!(self.verb, Verb::Run(_)) {
+        if !matches!(self.verb, Verb::Run(_) | Verb::Screen(_)) {
             // The daemon sets logging up as configured. A person's overrides belong in the journal, where there is
             // one; elsewhere a verb logs trouble only.
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
@@ -243,11 +249,13 @@ impl Cli {
             Verb::Forms(args) => forms::run(&ctx, args).await,
             Verb::Policy(args) => policy::run(&ctx, &args),
             Verb::Scan(args) => scan::run(&ctx, args).await,
+            Verb::Screening(args) => screening::run(&ctx, args).await,
             Verb::Gc(args) => gc::run(&ctx, args).await,
             Verb::Retention(args) => retention::run(&ctx, args).await,
             Verb::Hold(args) => hold::run(&ctx, args).await,
             Verb::Erase(args) => erase::run(&ctx, args).await,
             Verb::Receipts(args) => receipts::run(&ctx, args).await,
+            Verb::Screen(args) => screen::run(&ctx, args).await,
             Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,

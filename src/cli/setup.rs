@@ -119,12 +119,16 @@ fn meant(what: &str, text: &str, found: Result<Vec<Named>, DbError>) -> Result<U
     id::only(what, text, &found.map_err(database)?.into_iter().map(about).collect::<Vec<_>>())
 }
 
-fn no_form(wanted: &str, forms: &[String]) -> String {
+/// The known word that is most like one that is not known, where any is.
+pub(super) fn nearest<'a>(wanted: &str, known: &'a [String]) -> Option<&'a String> {
     let near =
-        |form: &str| strsim::normalized_damerau_levenshtein(&form.to_lowercase(), &wanted.to_lowercase());
-    let nearest = forms.iter().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|form| near(form) > 0.5);
-    let hint = nearest.map(|form| format!("; did you mean {}?", one_line(form))).unwrap_or_default();
-    format!("there is no form {}{hint}", one_line(wanted))
+        |word: &str| strsim::normalized_damerau_levenshtein(&word.to_lowercase(), &wanted.to_lowercase());
+    known.iter().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|word| near(word) > 0.5)
+}
+
+fn no_form(wanted: &str, forms: &[String]) -> String {
+    let hint = nearest(wanted, forms).map(|form| format!("; did you mean {}?", one_line(form)));
+    format!("there is no form {}{}", one_line(wanted), hint.unwrap_or_default())
 }
 
 /// The error of an unknown id.

@@ -211,8 +211,15 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
         if !layered.is_object() {
             *layered = Json::Object(JsonMap::new());
         }
-        for (key, (_, value)) in keys {
-            layered[key] = value.clone();
+        for (path, (_, value)) in keys {
+            let mut place = &mut *layered;
+            for name in path.split('.') {
+                if !place.is_object() {
+                    *place = Json::Object(JsonMap::new());
+                }
+                place = &mut place[name];
+            }
+            *place = value.clone();
         }
     }
 
@@ -249,10 +256,19 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
                     sources.insert(full, origin);
                     fit.insert(key, value);
                 }
-                Err(misfit) => faults.push(misfit.into_fault(&section, origin)),
+                Err(misfit) => {
+                    let nested = overrides.get(&section).and_then(|keys| keys.get(&misfit.key));
+                    let origin = nested.map_or(origin, |(name, _)| Origin::Variable(name.clone()));
+                    faults.push(misfit.into_fault(&section, origin));
+                }
             }
         }
         accepted.insert(section, Json::Object(fit));
+    }
+    for (section, keys) in &overrides {
+        for (key, (name, _)) in keys.iter().filter(|(key, _)| key.contains('.')) {
+            sources.insert(format!("{section}.{key}"), Origin::Variable(name.clone()));
+        }
     }
     let surroundings = match Surroundings::from_environment(env) {
         Ok(surroundings) => surroundings,
@@ -292,7 +308,7 @@ pub(super) fn known_keys() -> BTreeMap<String, JsonMap<String, Json>> {
         .collect()
 }
 
-/// Overrides of the environment: key by section, each with the variable and its value.
+/// Overrides of the environment: key by section (in a nested section `judge.model`), each with the variable and its value.
 type Overrides = BTreeMap<String, BTreeMap<String, (String, Json)>>;
 
 fn overrides(env: &Environment, known: &BTreeMap<String, JsonMap<String, Json>>) -> (Overrides, Vec<Fault>) {
@@ -301,9 +317,9 @@ fn overrides(env: &Environment, known: &BTreeMap<String, JsonMap<String, Json>>)
     for (name, text) in env {
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
         let (section, key) = rest.split_once("__").unwrap_or((rest, ""));
-        let (section, key) = (section.to_lowercase(), key.to_lowercase());
+        let (section, key) = (section.to_lowercase(), key.to_lowercase().replace("__", "."));
         let origin = Origin::Variable(name.clone());
-        match known.get(&section).map(|keys| keys.get(&key)) {
+        match known.get(&section).map(|keys| default_of(keys, &key)) {
             None => faults.push(unknown("", &section, origin, known)),
             Some(None) => faults.push(unknown(&section, &key, origin, known)),
             Some(Some(default)) => {
@@ -319,6 +335,13 @@ fn overrides(env: &Environment, known: &BTreeMap<String, JsonMap<String, Json>>)
         }
     }
     (found, faults)
+}
+
+/// The default of a key, or of one in a nested section; `None` where there is no such key.
+fn default_of<'a>(keys: &'a JsonMap<String, Json>, key: &str) -> Option<&'a Json> {
+    let mut names = key.split('.');
+    let first = keys.get(names.next()?)?;
+    names.try_fold(first, |place, name| place.get(name))
 }
 
 /// A variable's text in the shape of the key's default: lists are comma separated, empty means "not set".
@@ -400,6 +423,32 @@ fn unknown(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_names_a_key_of_a_nested_section() {
+        let nowhere = Path::new("/nowhere/config.toml");
+        let variable = |key: &str, value: &str| (format!("MAPLE_ROUTER__SCREENING__{key}"), value.to_owned());
+        let env =
+            Environment::from([variable("JUDGE__SLOTS", "3"), variable("GIT__HOSTS", "a.example,b.example")]);
+        let loaded = load_from(nowhere, false, &env).expect("the environment configures");
+        assert_eq!(loaded.config.screening.judge.slots, 3);
+        assert_eq!(loaded.config.screening.git.hosts, ["a.example", "b.example"]);
+        assert_eq!(
+            loaded.config.screening.judge.timeout,
+            std::time::Duration::from_secs(25),
+            "its neighbours stay"
+        );
+        assert!(matches!(loaded.sources.get("screening.judge.slots"), Some(Origin::Variable(_))));
+
+        for (key, value, told) in [
+            ("JUDGE__SLOT", "3", "unknown key `judge.slot`"),
+            ("JUDGE__SLOTS", "many", "`screening.judge.slots` = \"many\" in environment variable"),
+            ("JUDGE", "3", "`screening.judge`"),
+        ] {
+            let error = load_from(nowhere, false, &Environment::from([variable(key, value)])).expect_err(key);
+            assert!(error.to_string().contains(told), "{key}: {error}");
+        }
+    }
 
     #[test]
     fn the_default_file_may_be_missing_where_the_environment_configures() {

@@ -52,6 +52,7 @@ mod grey_queue;
 mod happyfox;
 mod retention;
 mod scan;
+mod screening;
 mod size;
 mod uploads;
 
@@ -62,6 +63,7 @@ pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
 pub use retention::Retention;
 pub use scan::{Scan, ScanSocket, scan_socket};
+pub use screening::{Screening, ScreeningForm, ScreeningGit, ScreeningJudge, ScreeningMode, Send};
 pub use size::Size;
 pub use uploads::{Dedupe, UploadForm, UploadRules, Uploads};
 
@@ -104,6 +106,8 @@ section! {
         forms: Forms = Forms::default(),
         /// `[retention]`
         retention: Retention = Retention::default(),
+        /// `[screening]`
+        screening: Screening = Screening::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

@@ -214,7 +214,25 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be an absolute path", "e.g. /etc/maple-router/allowed_signers";
     "retention.key_file": |c| c.retention.key_file.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "e.g. /etc/maple-router/collector/gc-key.json";
+    "retention.rest": |c| c.retention.rest <= 100, "must be 100 at most", "the default is 3; 0 pauses never";
     "retention.grace": |c| c.retention.grace <= Duration::from_secs(366 * 86_400), "must be a year at most", "the default is 7d";
+    "screening.patience": |c| within(c.screening.patience, 60, 30 * 86_400), "must be from 1min to 30d", "the default is 4h";
+    "screening.slots": |c| (1..=64).contains(&c.screening.slots), "must be from 1 to 64", DEFAULT;
+    "screening.rules_file": |c| c.screening.rules_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "e.g. /etc/maple-router/screening.toml";
+    "screening.judge.base_url": |c| c.screening.judge.base_url.as_deref().is_none_or(is_http_url),
+        "must be an http(s) URL", "e.g. https://api.example.org/v1; leave the key out, and people decide";
+    "screening.judge.pause": |c| !c.screening.judge.pause.is_zero(), ABOVE_ZERO, DEFAULT;
+    "screening.judge.model": |c| c.screening.judge.base_url.is_none() || given(&c.screening.judge.model),
+        "is required with screening.judge.base_url", "the name by which the endpoint knows it";
+    "screening.judge.key_file": |c| c.screening.judge.key_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "e.g. /etc/maple-router/screener/judge-key";
+    "screening.judge.timeout": |c| within(c.screening.judge.timeout, 1, 120), "must be from 1s to 2min", "the default is 25s";
+    "screening.judge.slots": |c| (1..=64).contains(&c.screening.judge.slots), "must be from 1 to 64", DEFAULT;
+    "screening.git.timeout": |c| within(c.screening.git.timeout, 1, 120), "must be from 1s to 2min", "the default is 20s";
+    "screening.git.max_files": |c| (1..=100_000).contains(&c.screening.git.max_files), "must be from 1 to 100000", DEFAULT;
+    "screening.git.ca_file": |c| c.screening.git.ca_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "leave the key out for the system's certificates";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
@@ -359,6 +377,8 @@ mod tests {
         let known = crate::config::load::known_keys();
         for requirement in REQUIREMENTS {
             let (section, name) = requirement.key.split_once('.').expect("section.key");
+            // A section of a section is one of its keys.
+            let name = name.split('.').next().unwrap_or(name);
             assert!(known[section].contains_key(name), "{}", requirement.key);
         }
     }
@@ -471,7 +491,25 @@ mod tests {
             ("forms.allowed_signers", |c| c.forms.require_signatures = 1),
             ("forms.allowed_signers", |c| c.forms.allowed_signers = Some("allowed_signers".into())),
             ("retention.key_file", |c| c.retention.key_file = Some("gc-key.json".into())),
+            ("retention.rest", |c| c.retention.rest = 101),
             ("retention.grace", |c| c.retention.grace = s(367 * 86_400)),
+            ("screening.patience", |c| c.screening.patience = s(59)),
+            ("screening.slots", |c| c.screening.slots = 0),
+            ("screening.rules_file", |c| c.screening.rules_file = Some("rules.toml".into())),
+            ("screening.judge.pause", |c| c.screening.judge.pause = Duration::ZERO),
+            ("screening.judge.base_url", |c| {
+                c.screening.judge.base_url = Some("judge".to_owned());
+                c.screening.judge.model = "m".to_owned();
+            }),
+            ("screening.judge.model", |c| {
+                c.screening.judge.base_url = Some("https://judge.example/v1".to_owned());
+            }),
+            ("screening.judge.key_file", |c| c.screening.judge.key_file = Some("key".into())),
+            ("screening.judge.timeout", |c| c.screening.judge.timeout = s(121)),
+            ("screening.judge.slots", |c| c.screening.judge.slots = 65),
+            ("screening.git.timeout", |c| c.screening.git.timeout = Duration::ZERO),
+            ("screening.git.max_files", |c| c.screening.git.max_files = 0),
+            ("screening.git.ca_file", |c| c.screening.git.ca_file = Some("ca.pem".into())),
             ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
             ("scan.socket", |c| c.scan.socket = Some(String::new())),

@@ -17,5 +17,7 @@ section! {
         key_file: Option<PathBuf> = None,
         /// Time for which an object that nothing refers to any more can be taken back.
         #[serde(with = "humantime_serde")] grace: Duration = s(7 * 86_400),
+        /// Pause after a page of submissions that were emptied, as a multiple of the time that the page took: the rest is the routing's.
+        rest: u32 = 3,
     }
 }

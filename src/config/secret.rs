@@ -37,6 +37,8 @@ pub const AUDIT_KEY: &str = "audit-key";
 pub const DESK_SECRET: &str = "desk-secret";
 /// Credential of the backend's key for uploads.
 pub const UPLOADS_KEY: &str = "uploads-key";
+/// Credential name of the judge's key (`screening.judge.key_file`).
+pub const JUDGE_KEY: &str = "judge-key";
 /// Credential name of the help desk's API key (`happyfox.api_key_file`).
 pub const HAPPYFOX_API_KEY: &str = "happyfox-api-key";
 /// Credential name of the help desk's auth code (`happyfox.auth_code_file`).
@@ -218,6 +220,14 @@ impl Config {
     /// [`SecretError`].
     pub fn uploads_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(UPLOADS_KEY, self.uploads.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The key of screening's judge, if one is configured. As with [`Self::desk_secret`], only the judge is away without it.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn judge_key(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(JUDGE_KEY, self.screening.judge.key_file.as_deref(), &self.surroundings)
     }
 
     /// The key file of the collector's service account: `retention.key_file`, else systemd's credential `gc-key`.

@@ -78,6 +78,8 @@ pub struct ContractOptions {
     pub tickets: bool,
     /// Whether uploads are taken (`[uploads] listen`).
     pub uploads: bool,
+    /// Whether the routing asks what screening says (`[screening] mode`).
+    pub screening: bool,
     /// Sections of the configuration that are a form's: the table that they stand in, and the form's id.
     pub form_sections: Vec<(&'static str, String)>,
 }

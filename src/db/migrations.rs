@@ -24,6 +24,8 @@ pub struct MigrationSet {
     pub prepare: &'static str,
     /// A table that the first file makes: where it exists without history, somebody else made it.
     pub witness: &'static str,
+    /// A table of the schema that this one stands on, which has to be there first; empty: none.
+    pub foundation: &'static str,
     /// File stems (`001_init`) and texts, in order.
     pub files: &'static [(&'static str, &'static str)],
 }
@@ -38,6 +40,7 @@ pub const FORMS: MigrationSet = MigrationSet {
     history_table: "maple_router_forms_history",
     prepare: "",
     witness: "submissions",
+    foundation: "",
     files: &[
         ("001_init", include_str!("../../migrations/forms/001_init.sql")),
         ("002_rls", include_str!("../../migrations/forms/002_rls.sql")),
@@ -51,6 +54,7 @@ pub const ROUTER: MigrationSet = MigrationSet {
     history_table: "router.history",
     prepare: "CREATE SCHEMA IF NOT EXISTS router",
     witness: "router.dead_letters",
+    foundation: "",
     files: &[
         ("001_records", include_str!("../../migrations/router/001_records.sql")),
         ("002_outbox", include_str!("../../migrations/router/002_outbox.sql")),
@@ -67,11 +71,22 @@ pub const CONTENT: MigrationSet = MigrationSet {
     history_table: "content.history",
     prepare: "CREATE SCHEMA IF NOT EXISTS content",
     witness: "content.uploads",
+    foundation: "router.transitions",
     files: &[
         ("001_uploads", include_str!("../../migrations/content/001_uploads.sql")),
         ("002_versions", include_str!("../../migrations/content/002_versions.sql")),
         ("003_retention", include_str!("../../migrations/content/003_retention.sql")),
     ],
+};
+
+/// Runs of screening and the gate behind which enforced forms wait, in a schema of their own; optional, on top of schema router.
+pub const SCREENING: MigrationSet = MigrationSet {
+    name: "screening",
+    history_table: "screening.history",
+    prepare: "CREATE SCHEMA IF NOT EXISTS screening",
+    witness: "screening.submissions",
+    foundation: "router.grey_queue_causes",
+    files: &[("001_screening", include_str!("../../migrations/screening/001_screening.sql"))],
 };
 
 /// The choice of files to apply.

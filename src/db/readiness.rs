@@ -14,6 +14,8 @@ use super::error::DbError;
 pub struct Readiness {
     /// The column's name, quoted already.
     finalized_column: Option<String>,
+    /// Whether schema screening is asked.
+    is_screened: bool,
 }
 
 impl Readiness {
@@ -31,7 +33,51 @@ impl Readiness {
                 "readiness.finalized_column {name:?} is not the plain name of a column (letters, digits, underscores)"
             )));
         }
-        Ok(Self { finalized_column: Some(format!("\"{name}\"")) })
+        Ok(Self { finalized_column: Some(format!("\"{name}\"")), is_screened: false })
+    }
+
+    /// The predicates of a deployment with schema screening, where `on`: a submission of an enforced form is ready when its run is
+    /// published.
+    #[must_use]
+    pub fn screened(self, on: bool) -> Self {
+        Self { is_screened: on, ..self }
+    }
+
+    /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gate`).
+    #[must_use]
+    pub fn gate(&self, alias: &str) -> String {
+        if self.is_screened {
+            format!("screening.gate({alias}.id, {alias}.form_id::text, {alias}.created_at)")
+        } else {
+            "'passed'::text".to_owned()
+        }
+    }
+
+    /// SQL, boolean, never NULL: its screening goes on, and whoever watches screening watches it.
+    #[must_use]
+    pub fn is_being_screened(&self, alias: &str) -> String {
+        if self.is_screened {
+            format!(
+                "(EXISTS (SELECT FROM screening.submissions x WHERE x.subject = {alias}.id AND x.current AND x.enforced \
+                 AND x.ended_at IS NULL AND x.closed_at IS NULL))"
+            )
+        } else {
+            "false".to_owned()
+        }
+    }
+
+    /// SQL, jsonb or NULL: the submission's current run, in codes and counts.
+    #[must_use]
+    pub fn run(&self, alias: &str) -> String {
+        if self.is_screened {
+            format!(
+                "(SELECT jsonb_build_object('id', x.id, 'run', x.run, 'state', x.state, 'since', x.state_since, 'enforced', x.enforced, \
+                 'score', x.score, 'bars', x.bars, 'dead', x.dead_reason) FROM screening.submissions x \
+                 WHERE x.subject = {alias}.id AND x.current)"
+            )
+        } else {
+            "NULL::jsonb".to_owned()
+        }
     }
 
     /// SQL, boolean, never NULL: the row is finalized. `alias` is the alias of `submissions` in the statement.
@@ -43,18 +89,25 @@ impl Readiness {
         }
     }
 
-    /// SQL, time or NULL: the time since when the row is ready, where the database knows it. Without attachments that is the
-    /// time of finalizing; the end of a scan is recorded nowhere. Never infinite. For measuring only.
+    /// SQL, time or NULL: the time since when the row is ready, where the database knows it. That is its publication where it is screened,
+    /// and without attachments the time of finalizing; the end of a scan is recorded nowhere. Never infinite. For measuring only.
     #[must_use]
     pub fn ready_at(&self, alias: &str) -> String {
         let finalized = match &self.finalized_column {
             Some(column) => format!("{alias}.{column}"),
             None => format!("{alias}.created_at"),
         };
-        format!(
-            "(CASE WHEN isfinite({finalized}) AND NOT EXISTS \
-             (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {finalized} END)"
-        )
+        let ready = format!(
+            "CASE WHEN isfinite({finalized}) AND NOT EXISTS \
+             (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {finalized} END"
+        );
+        if self.is_screened {
+            format!(
+                "COALESCE((SELECT x.ended_at FROM screening.submissions x WHERE x.subject = {alias}.id AND x.current AND x.enforced), {ready})"
+            )
+        } else {
+            format!("({ready})")
+        }
     }
 
     /// SQL, boolean, never NULL: this role sees every row of `attachments`, so that a missing one does not exist.
@@ -76,10 +129,17 @@ impl Readiness {
         )
     }
 
-    /// SQL, boolean, never NULL: finalized, and every attachment clean; false where one can be hidden.
+    /// SQL, boolean, never NULL: finalized, every attachment clean, and published by its screening; false where one can be hidden.
     #[must_use]
     pub fn is_ready(&self, alias: &str) -> String {
-        format!("({} AND {} AND {})", self.is_finalized(alias), self.is_visible(), self.all_clean(alias))
+        let gate =
+            if self.is_screened { format!(" AND {} = 'passed'", self.gate(alias)) } else { String::new() };
+        format!(
+            "({} AND {} AND {}{gate})",
+            self.is_finalized(alias),
+            self.is_visible(),
+            self.all_clean(alias)
+        )
     }
 
     /// SQL, boolean, never NULL: at least one attachment is infected, whatever else is the case. A conclusion from its

@@ -1,8 +1,10 @@
 //! One file per outside system, each with its one error classifier. Nothing here knows another room's state.
 pub mod bounces;
 pub mod clamd;
+pub mod git;
 pub mod happyfox;
 pub mod heartbeat;
+pub mod judge;
 pub mod objects;
 pub mod pubsub;
 pub mod relay_log;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::decide::{Ask, Person, Plan, Possible, Refusal, Rules, decide, possible};
+use super::decide::{Ask, Person, Plan, Possible, Refusal, Rules, Verb, decide, possible};
 use super::entry::{Entry, LATE_INFECTION};
 use super::metrics::{CONFLICTS, REMEDIES, RemedyOutcome, TRANSITIONS};
 use super::store::GreyQueueStore;
@@ -19,7 +19,7 @@ use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::kernel::Who;
 use crate::kernel::rows::Fence;
-use crate::kernel::subject::{Looked, OnAccount, Remedied, Remedy, Subject};
+use crate::kernel::subject::{Deciding, Decision, Looked, OnAccount, Remedied, Remedy, Subject};
 use crate::ports::Clock;
 
 /// The rooms that own subjects, by kind.
@@ -109,11 +109,18 @@ impl Commands {
         let now =
             self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;
         let role_of = |name: &str| self.people.role_of(name);
-        let remedies = self.remedies(entry);
+        let (remedies, deciding) = (self.remedies(entry), self.deciding(entry));
         Ok(possible(
             entry,
             person,
-            &Rules { now, takeover_after: self.takeover_after, role_of: &role_of, remedies, looked },
+            &Rules {
+                now,
+                takeover_after: self.takeover_after,
+                role_of: &role_of,
+                remedies,
+                deciding,
+                looked,
+            },
         ))
     }
 
@@ -126,8 +133,14 @@ impl Commands {
         self.subjects.of(&entry.subject.kind).map_or(&[], |room| room.remedies())
     }
 
+    /// How people decide about an entry's subject, where the entry is its own last word.
+    #[must_use]
+    pub fn deciding(&self, entry: &Entry) -> Option<Deciding> {
+        self.subjects.of(&entry.subject.kind).and_then(|room| room.deciding())
+    }
+
     /// Carries a command out in `tx`, on the entry as it was seen at `version`. `looked` is the subject as of a moment ago,
-    /// for [`Verb::Resolve`](super::decide::Verb::Resolve). Whatever is not [`Answer::Done`] leaves `tx` as it was before.
+    /// for [`Verb::Resolve`]. Whatever is not [`Answer::Done`] leaves `tx` as it was before.
     ///
     /// # Errors
     /// [`DbError`].
@@ -167,10 +180,13 @@ impl Commands {
         person: &Person,
         looked: Option<&Looked>,
     ) -> Result<Answer, DbError> {
-        if ask.remedy.is_some() {
+        let decision = decision(ask.verb);
+        if ask.remedy.is_some() || decision.is_some() {
             // Whoever fails the subject has it, and comes for the entry: the same order here.
             let Some(seen) = self.store.subject_of(tx, id).await? else { return Ok(Answer::Unknown) };
-            if let Some(room) = self.subjects.of(&seen.kind) {
+            if let Some(room) = self.subjects.of(&seen.kind)
+                && (ask.remedy.is_some() || room.deciding().is_some())
+            {
                 room.lock(tx, seen.id).await?;
             }
         }
@@ -192,7 +208,31 @@ impl Commands {
         if let Err(refusal) = self.mend(tx, &entry, &plan, person).await? {
             return Ok(Answer::Refused { entry, refusal });
         }
+        if let (Some(decision), Some(_)) = (decision, self.deciding(&entry))
+            && let Err(refusal) = self.decided(tx, &entry, &plan, decision, person).await?
+        {
+            return Ok(Answer::Refused { entry, refusal });
+        }
         self.write(tx, &entry, &plan, person).await
+    }
+
+    /// Takes the subject's own transition of a decision.
+    async fn decided(
+        &self,
+        tx: &Transaction,
+        entry: &Entry,
+        plan: &Plan,
+        decision: Decision,
+        person: &Person,
+    ) -> Result<Result<(), Refusal>, DbError> {
+        let Some(room) = self.subjects.of(&entry.subject.kind) else { return Ok(Ok(())) };
+        let review = format!("{}:{}", entry.id, entry.version);
+        let account =
+            OnAccount { actor: &person.label, reason: reason(plan), review: &review, delivery: None };
+        Ok(match room.decide(tx, entry.subject.id, decision, account).await? {
+            Remedied::Done => Ok(()),
+            Remedied::Refused(why) => Err(Refusal::Remedy(why)),
+        })
     }
 
     fn planned(
@@ -205,7 +245,13 @@ impl Commands {
     ) -> Result<Plan, Refusal> {
         let role_of = |name: &str| self.people.role_of(name);
         let (takeover_after, remedies) = (self.takeover_after, self.remedies(entry));
-        decide(entry, ask, person, &Rules { now, takeover_after, role_of: &role_of, remedies, looked })
+        let deciding = self.deciding(entry);
+        decide(
+            entry,
+            ask,
+            person,
+            &Rules { now, takeover_after, role_of: &role_of, remedies, deciding, looked },
+        )
     }
 
     /// Carries out the remedy of a plan.
@@ -225,7 +271,7 @@ impl Commands {
         let account = OnAccount {
             actor: &person.label,
             // As it is recorded: without addresses, and without what PostgreSQL's texts do not have.
-            reason: plan.steps.iter().find_map(|step| step.reason.as_deref()).unwrap_or_default(),
+            reason: reason(plan),
             review: &review,
             delivery: delivery.as_deref(),
         };
@@ -263,6 +309,27 @@ impl Commands {
         let Some(row) = self.store.hold(tx, &[entry.id]).await?.pop() else { return Ok(Answer::Unknown) };
         let accepted = row.state == State::Processing;
         Ok(Answer::Done { entry: Box::new(row.columns), accepted })
+    }
+}
+
+/// The reason of a plan, as it is recorded.
+fn reason(plan: &Plan) -> &str {
+    plan.steps.iter().find_map(|step| step.reason.as_deref()).unwrap_or_default()
+}
+
+/// What a command decides about a subject whose entry is its own last word.
+fn decision(verb: Verb) -> Option<Decision> {
+    match verb {
+        Verb::Escalate => Some(Decision::Escalate),
+        Verb::Resolve => Some(Decision::Approve),
+        Verb::Reject => Some(Decision::Reject),
+        Verb::Assign
+        | Verb::Unassign
+        | Verb::DeEscalate
+        | Verb::Dismiss
+        | Verb::Reopen
+        | Verb::Reset
+        | Verb::Start => None,
     }
 }
 

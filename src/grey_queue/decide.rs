@@ -20,7 +20,7 @@ pub use steps::{Plan, Step};
 use super::entry::{Entry, LATE_INFECTION, Resolution};
 use super::table::{ADMIN, Command, REVIEWER, State};
 use crate::kernel::Who;
-use crate::kernel::subject::{Evidence, Looked, Remedy};
+use crate::kernel::subject::{Deciding, Evidence, Looked, Remedy};
 use crate::scrub::scrub;
 use crate::words;
 use steps::Steps;
@@ -117,6 +117,8 @@ pub struct Rules<'a> {
     pub role_of: &'a (dyn Fn(&str) -> Option<Who> + Send + Sync),
     /// The remedies of this kind of subject.
     pub remedies: &'a [Remedy],
+    /// How people decide about this kind of subject, where its entry is its own last word.
+    pub deciding: Option<Deciding>,
     /// The subject, where it was looked at.
     pub looked: Option<&'a Looked>,
 }
@@ -132,8 +134,9 @@ const SECURITY_QUEUE: &str = "security";
 /// [`Refusal`].
 pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> Result<Plan, Refusal> {
     let steps = Steps::new(entry, person, rules, said("reason", ask.reason.as_deref())?);
-    if !verbs(entry.state).contains(&ask.verb) {
-        return Err(Refusal::not_possible(entry, ask.verb));
+    let legal = verbs(entry.state, rules.deciding);
+    if !legal.contains(&ask.verb) {
+        return Err(Refusal::not_possible(entry, ask.verb, legal));
     }
     permitted(entry, ask, person)?;
     match ask.verb {
@@ -166,9 +169,24 @@ pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> R
     }
 }
 
-/// The commands that a state has, whoever asks.
+/// The commands that a state has, whoever asks. An entry that is its subject's own last word is taken, escalated, and then resolved;
+/// or rejected.
 #[must_use]
-pub fn verbs(state: State) -> &'static [Verb] {
+pub fn verbs(state: State, deciding: Option<Deciding>) -> &'static [Verb] {
+    if deciding.is_some() {
+        return match state {
+            State::Pending => &[Verb::Assign],
+            State::UnderReview => &[Verb::Assign, Verb::Unassign, Verb::Escalate, Verb::Reject],
+            State::Escalated => &[Verb::Resolve, Verb::Reject],
+            State::Processing
+            | State::Retrying
+            | State::Resolved
+            | State::Rejected
+            | State::Failed
+            | State::Expired
+            | State::Dismissed => &[],
+        };
+    }
     match state {
         State::Pending => &[Verb::Assign, Verb::Resolve, Verb::Start, Verb::Dismiss],
         State::Processing => &[Verb::Assign],
@@ -240,6 +258,16 @@ fn assign(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
 /// Honest: by evidence, by a remedy that brings it, or by somebody who vouches and is named for it.
 fn resolve(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
     let (entry, person, rules) = (steps.entry, steps.person, steps.rules);
+    if let Some(deciding) = rules.deciding {
+        if deciding.four_eyes
+            && entry.escalation.as_ref().and_then(|asked| asked.by.as_deref()) == Some(person.name.as_str())
+        {
+            return Err(Refusal::not_allowed(
+                "whoever escalated it does not approve it: four eyes look at it",
+            ));
+        }
+        return Ok(steps.resolve(Resolution::Owner)?.plan());
+    }
     if let Some(remedy) = remedy(ask, rules)? {
         if ask.vouch {
             return Err(Refusal::guard(
@@ -371,7 +399,7 @@ pub struct Possible {
 /// The commands that the entry's state has, each judged for `person`.
 #[must_use]
 pub fn possible(entry: &Entry, person: &Person, rules: &Rules<'_>) -> Vec<Possible> {
-    verbs(entry.state).iter().map(|verb| judged(entry, *verb, person, rules)).collect()
+    verbs(entry.state, rules.deciding).iter().map(|verb| judged(entry, *verb, person, rules)).collect()
 }
 
 fn judged(entry: &Entry, verb: Verb, person: &Person, rules: &Rules<'_>) -> Possible {
@@ -380,7 +408,7 @@ fn judged(entry: &Entry, verb: Verb, person: &Person, rules: &Rules<'_>) -> Poss
         take_over: true,
         escalation_reason: Some(why.to_owned()),
         remedy: (verb == Verb::Start).then(|| rules.remedies.first().copied()).flatten(),
-        vouch: verb == Verb::Resolve,
+        vouch: verb == Verb::Resolve && rules.deciding.is_none(),
         ..Ask::because(verb, why)
     };
     let (requires, usual): (&[&str], State) = match verb {
@@ -388,6 +416,7 @@ fn judged(entry: &Entry, verb: Verb, person: &Person, rules: &Rules<'_>) -> Poss
         Verb::Unassign => (&[], State::Pending),
         Verb::Escalate => (&["escalation_reason"], State::Escalated),
         Verb::DeEscalate => (&[], State::UnderReview),
+        Verb::Resolve if rules.deciding.is_some() => (&["reason"], State::Resolved),
         Verb::Resolve => (&["reason", "remedy, vouch, or sufficient evidence"], State::Resolved),
         Verb::Reject => (&["reason"], State::Rejected),
         Verb::Dismiss => (&["reason"], State::Dismissed),

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row as PgRow;
 use uuid::Uuid;
 
-pub use due::{Due, Notice};
+pub use due::{Due, Notice, OpenEntry};
 pub use filter::{Cursor, Filter, NoCursor, Order, Whose};
 
 use super::decide::Step;

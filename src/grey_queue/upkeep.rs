@@ -18,7 +18,7 @@ use super::commands::Subjects;
 use super::entry::{Entry, LATE_INFECTION};
 use super::journal::EventName;
 use super::metrics::{Cause, DEPTH, OLDEST, OPENED, RECONCILED, TRANSITIONS};
-use super::store::GreyQueueStore;
+use super::store::{GreyQueueStore, OpenEntry};
 use super::table::{Command, GreyQueue, OPEN, POLICY, State};
 use crate::db::DbError;
 use crate::journal;
@@ -186,17 +186,34 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Ends entries whose subject retention has emptied, whoever has them.
+    /// Ends entries whose subject retention has emptied, or has ended otherwise: nobody can decide about them any more, whoever has them.
     async fn gone(&self) -> Result<(), DbError> {
         let mut behind = Some(Uuid::nil());
         while let Some(from) = behind {
-            let (gone, next) = self.store.gone(from, 1_000).await?;
-            for id in gone {
-                self.end(id, "retention has emptied its subject").await?;
+            let (open, next) = self.store.open_behind(from, 1_000).await?;
+            for entry in open {
+                if self.is_gone(&entry).await? {
+                    let why = match entry.gone {
+                        Some(_) => "retention has emptied its subject",
+                        None => "its subject has ended otherwise",
+                    };
+                    self.end(entry.id, why).await?;
+                }
             }
             behind = next;
         }
         Ok(())
+    }
+
+    /// Whether an entry's subject is gone; of another room's, only where that room decides by the entry alone.
+    async fn is_gone(&self, entry: &OpenEntry) -> Result<bool, DbError> {
+        if let Some(gone) = entry.gone {
+            return Ok(gone);
+        }
+        match self.subjects.of(&entry.kind).filter(|room| room.deciding().is_some()) {
+            Some(room) => Ok(room.look(entry.subject).await? == Looked::Gone),
+            None => Ok(false),
+        }
     }
 
     /// Ends an entry on the system's account, as its state allows; what a worker has ends by its next look.

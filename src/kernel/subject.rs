@@ -43,6 +43,26 @@ words! {
     }
 }
 
+words! {
+    /// A decision about an entry that is one about its subject.
+    Decision {
+        /// It is to be reviewed.
+        Escalate = "escalate",
+        /// The reviewer approves.
+        Approve = "approve",
+        /// It is rejected.
+        Reject = "reject",
+    }
+}
+
+/// How people decide about a subject whose entry is its own last word: the entry is taken, escalated, resolved or rejected, and each
+/// of these is a transition of the subject, in the same transaction. Nothing else ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deciding {
+    /// Whoever escalated does not approve.
+    pub four_eyes: bool,
+}
+
 /// The state of a subject, as far as a review needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
@@ -90,6 +110,23 @@ pub trait Subject: Debug + Send + Sync {
 
     /// The remedies that this kind of subject has; [`Remedy::Check`] among them.
     fn remedies(&self) -> &'static [Remedy];
+
+    /// How people decide about it; absent where evidence ends an entry, and remedies bring it.
+    fn deciding(&self) -> Option<Deciding> {
+        None
+    }
+
+    /// Takes the subject's own transition of a decision in `tx`, its row locked before the entry.
+    fn decide<'a>(
+        &'a self,
+        _tx: &'a Transaction,
+        _id: Uuid,
+        decision: Decision,
+        _account: OnAccount<'a>,
+    ) -> BoxFuture<'a, Result<Remedied, DbError>> {
+        let refused = Remedied::Refused(format!("{decision} is no decision about a {}", self.kind()));
+        Box::pin(async move { Ok(refused) })
+    }
 
     /// Looks at the subject. Reads only.
     fn look(&self, id: Uuid) -> BoxFuture<'_, Result<Looked, DbError>>;

@@ -332,6 +332,8 @@ impl Page {
                 status: view.status,
                 ledger: read.as_ref(),
                 finalized: view.finalized,
+                gate: view.gate,
+                run: view.run.as_ref(),
                 pending: &pending,
                 infected: &infected,
                 attachments: view.attachments.len(),

@@ -11,13 +11,14 @@ pub(crate) mod list;
 pub(crate) mod preview;
 pub(crate) mod render;
 pub(crate) mod review;
+pub(crate) mod screening;
 pub(crate) mod status;
 pub(crate) mod tail;
 pub(crate) mod timeline;
 pub(crate) mod watch;
 
 use self::daemon_client::Rooms;
-use crate::config::Config;
+use crate::config::{Config, ScreeningMode};
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
@@ -49,7 +50,8 @@ pub(crate) enum QueryError {
 impl Reader {
     /// A reader that connects on first use.
     pub(crate) fn new(config: Config, pool: Pool, rooms: Rooms) -> Result<Self, DbError> {
-        let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+        let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?
+            .screened(config.screening.mode == ScreeningMode::On);
         Ok(Self { config, pool, readiness, rooms })
     }
 

@@ -141,6 +141,11 @@ pub(crate) fn headline(entry: &Entry) -> String {
         ("dead_letter", "unreadable") => "An event that nobody can read".to_owned(),
         ("dead_letter", "unknown_submission") => "An event of a submission that does not exist".to_owned(),
         ("dead_letter", "notification") => "A notification could not be sent".to_owned(),
+        ("screening", "unavailable") => "Screening had no verdict: a person decides".to_owned(),
+        ("screening", _) => "Screening asks a person".to_owned(),
+        ("screening_job", "content_changed") => "A submission is not what was screened".to_owned(),
+        ("screening_job", "vendor_block") => "A rule blocks what a trusted origin brought".to_owned(),
+        ("screening_job", _) => "A screening job was given up on".to_owned(),
         (cause, reason) => format!("{cause}: {reason}").replace('_', " "),
     };
     match entry.occurrences {

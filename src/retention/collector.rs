@@ -23,6 +23,7 @@ use crate::db::DbError;
 use crate::gateway::objects::store::{ObjectStore, StoreError};
 use crate::journal;
 use crate::ops::rng::Rng;
+use crate::ports::Clock;
 use crate::scrub::scrub;
 
 /// Rows of a page.
@@ -44,6 +45,10 @@ pub struct Collector {
     pub actor: String,
     /// How long a blob can be taken back.
     pub grace: Duration,
+    /// Pause after a page of submissions, as a multiple of the time that it took.
+    pub rest: u32,
+    /// The clock of pauses.
+    pub clock: Arc<dyn Clock>,
     /// Told after each page.
     pub progress: Arc<dyn Fn(&Counts) + Send + Sync>,
 }
@@ -147,6 +152,12 @@ impl Course<'_> {
         self.state = RunState::Sweeping;
         self.turn().await?;
         self.sweep().await
+    }
+
+    /// Leaves the database to the routing for some time after a page that took so long.
+    async fn rest(&self, took: Duration) {
+        let rest = took.saturating_mul(self.of.rest).min(LEASE / 2);
+        self.stop.run_until_cancelled(self.of.clock.sleep(rest)).await;
     }
 
     /// Between two pages: whether the place is still ours, and whether somebody asked to stop.

@@ -20,6 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::pause::Pauses;
 use super::submission::ledger::{Delivery, DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::submission::plan::PlannedAction;
+use super::submission::screening::Gate;
 use super::table::Status;
 use crate::config::InDoubt;
 use crate::kernel::words;
@@ -40,6 +41,8 @@ pub struct RowView<'a> {
     pub pending: i64,
     /// Whether an attachment is infected.
     pub infected: bool,
+    /// What screening says.
+    pub gate: Gate,
     /// `submissions.updated_at`; absent where that is no instant.
     pub touched: Option<Timestamp>,
     /// Longest back-off of the configuration.
@@ -72,6 +75,8 @@ pub enum DropReason {
     NotFinalized,
     /// Attachments are still being scanned: the readiness override or the sweep brings it back.
     NotClean,
+    /// Its screening goes on: its end brings it back.
+    NotScreened,
     /// An operator has paused all open deliveries: the sweep brings the submission back when the pause ends.
     Paused,
 }
@@ -85,6 +90,7 @@ impl DropReason {
             Self::Finished(_) => "finished",
             Self::NotFinalized => "not_finalized",
             Self::NotClean => "not_clean",
+            Self::NotScreened => "not_screened",
             Self::Paused => "paused",
         }
     }
@@ -127,6 +133,9 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     if row.infected {
         return ClaimDecision::Fail(FailReason::Infected);
     }
+    if row.gate == Gate::Out {
+        return ClaimDecision::Fail(FailReason::ScreenedOut);
+    }
     let Ok(ledger) = row.ledger else {
         return ClaimDecision::Fail(FailReason::LedgerDamaged);
     };
@@ -138,6 +147,9 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     }
     if row.pending > 0 {
         return ClaimDecision::Drop(DropReason::NotClean);
+    }
+    if row.gate == Gate::Waiting {
+        return ClaimDecision::Drop(DropReason::NotScreened);
     }
     match due(ledger, row.touched, now, row.longest_pause) {
         Some(due) if due > now => {

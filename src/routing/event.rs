@@ -38,6 +38,8 @@ words! {
         Finalized = "finalized",
         /// The last attachment was judged clean.
         ScanClean = "scan_clean",
+        /// Its screening has ended.
+        Screened = "screened",
         /// The sweep saw the submission without an event.
         Sweep = "sweep",
         /// A person asked for the event.

@@ -22,6 +22,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::submission::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
+use super::submission::screening::{Gate, ScreeningRun};
 use super::submission::text::{bounded, one_line};
 use super::table::Status;
 use crate::ports::{Reply, Stage};
@@ -79,6 +80,10 @@ pub struct Case<'a> {
     pub ledger: Result<&'a Ledger, &'a LedgerFault>,
     /// Whether the submission is finalized.
     pub finalized: bool,
+    /// What screening says.
+    pub gate: Gate,
+    /// Its current run of screening.
+    pub run: Option<&'a ScreeningRun>,
     /// Attachments still to be scanned.
     pub pending: &'a [Uuid],
     /// Infected attachments.
@@ -177,6 +182,8 @@ pub enum Step {
     Finalize,
     /// The attachments are scanned.
     Scan,
+    /// Its screening ends.
+    Screen,
     /// A worker claims it.
     Claim,
     /// Another attempt.

@@ -126,6 +126,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
     let follows = match why {
         DropReason::LeasedElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
+        DropReason::NotScreened => "its screening goes on: the end of that brings it back",
         DropReason::NotFinalized | DropReason::NotClean => {
             "it is not ready: its readiness brings it back, or the sweep"
         }

@@ -311,7 +311,9 @@ impl Receiver {
     fn finished(&mut self, id: Uuid, routed: &Routed) {
         match &routed.conclusion {
             Some(Conclusion::Routed { at, .. }) => self.measure(id, *at),
-            Some(Conclusion::Failed { at, reason }) if *reason != FailReason::Infected => {
+            Some(Conclusion::Failed { at, reason })
+                if !matches!(reason, FailReason::Infected | FailReason::ScreenedOut) =>
+            {
                 self.measure(id, *at);
             }
             Some(Conclusion::Failed { .. } | Conclusion::Released { .. }) | None => {}

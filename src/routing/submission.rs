@@ -12,6 +12,7 @@ pub mod link_life;
 pub mod message_id;
 pub mod outcome;
 pub mod plan;
+pub mod screening;
 pub(crate) mod text;
 pub mod ticket;
 pub mod version;

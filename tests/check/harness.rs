@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 28] = [
+pub(crate) const NAMES: [&str; 29] = [
     "config",
     "database",
     "schema",
@@ -23,6 +23,7 @@ pub(crate) const NAMES: [&str; 28] = [
     "versions",
     "retention",
     "history",
+    "screening",
     "subscription",
     "dead_letter",
     "relay",

@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "database",
     "schema",
     "audit_values",
@@ -21,6 +21,7 @@ const NAMES: [&str; 13] = [
     "versions",
     "retention",
     "history",
+    "screening",
     "forms",
 ];
 

@@ -6,7 +6,8 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, pool};
 
-const VARIANT: Variant = Variant { audit_readable: false, with_011: true, router: true, content: false };
+const VARIANT: Variant =
+    Variant { audit_readable: false, with_011: true, router: true, content: false, screening: false };
 
 async fn line(db: &TestDatabase, column: Option<&str>) -> CheckLine {
     let options =

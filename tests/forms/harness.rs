@@ -18,7 +18,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 pub(crate) const WITH_CONTENT: Variant =
-    Variant { audit_readable: false, with_011: true, router: true, content: true };
+    Variant { audit_readable: false, with_011: true, router: true, content: true, screening: false };
 /// The policy that is shipped.
 const POLICY: &str = include_str!("../../contrib/policy/publish.rego");
 

@@ -1,6 +1,7 @@
 //! What holds whoever writes: each guard of form versions is tried by the role that would break it.
 
 use devkit::postgres::{Cluster, Variant};
+use maple_router::db::migrations::CONTENT;
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
 use tokio_postgres::Client;
 
@@ -166,11 +167,11 @@ async fn the_way_back_leaves_forms_as_they_are_and_the_way_forth_works_again() {
     let mut owner = db.owner().await.expect("the owner");
     let (patience, silent) = (Patience::default(), |_: &str| {});
     online::migrate(&mut owner, &FinalizedColumn::Is(None), patience, &silent).await.expect("schema router");
-    online::migrate_content(&mut owner, patience, &silent).await.expect("schema content");
+    online::migrate_upper(&mut owner, &CONTENT, patience, &silent).await.expect("schema content");
     let scene = Scene::on(db).await;
     scene.followed(&form("f", "one")).await;
     let rows = scene.rows("f").await;
-    online::back_content(&mut owner, "002", patience, &silent).await.expect("back");
+    online::back_upper(&mut owner, &CONTENT, "002", patience, &silent).await.expect("back");
     let left: i64 = scene.one("SELECT count(*) FROM actions WHERE form_id = 'f'").await;
     assert_eq!(left, 1);
     scene.loader(&form("f", "two")).await.expect("the loader's again");
@@ -178,7 +179,7 @@ async fn the_way_back_leaves_forms_as_they_are_and_the_way_forth_works_again() {
         scene.one::<i64>("SELECT count(*) FROM router.transitions WHERE lifecycle = 'version'").await,
         0
     );
-    online::migrate_content(&mut owner, patience, &silent).await.expect("forth");
+    online::migrate_upper(&mut owner, &CONTENT, patience, &silent).await.expect("forth");
     let again = scene.rows("f").await;
     assert!(rows.contains("one") && again.contains("two"), "{again}");
 }

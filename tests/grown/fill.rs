@@ -135,6 +135,27 @@ SELECT v.id, c.command, v.digest, v.digest, true, 'a', '3' FROM content.versions
 INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
 SELECT 'version', v.id::text, '-', 'draft', 'load', 'a', 'publisher' FROM content.versions v;";
 
+/// Runs of screening that have ended, of a thousand forms, each with its events, results, a finding and a verdict.
+const SCREENED: &str = "
+SET session_replication_role = replica;
+INSERT INTO screening.submissions (id, subject, run, enforced, form_id, profile, state, digest, content, ruleset, score, created_at,
+  state_since, ended_at)
+SELECT md5('r' || n)::uuid, md5(n::text)::uuid, 1, true, 'f' || n % 1000, 'fields', CASE WHEN n % 10 = 0 THEN 'REJECTED' ELSE 'PUBLISHED' END,
+  encode(sha256(n::text::bytea), 'hex'), encode(sha256(n::text::bytea), 'hex'), 'a', 90, at, at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - interval '2 days' - n * interval '1 s' AS at) AS t;
+INSERT INTO screening.submission_state_events (submission_id, from_state, to_state, trigger, actor, actor_type, created_at)
+SELECT r.id, e.was, e.becomes, e.trigger, 'a', 'worker', r.created_at FROM screening.submissions r,
+  (VALUES (NULL, 'RECEIVED', 'api-submission'), ('RECEIVED', 'TIER1_SCANNING', 'non-vendor-submission'),
+    ('TIER1_SCANNING', 'TIER2_SCANNING', 'tier1-pass'), ('TIER2_SCANNING', 'AUTO_APPROVED', 'tier2-pass')) AS e(was, becomes, trigger);
+INSERT INTO screening.scan_results (submission_id, job_type, attempt, content, ruleset, verdict, created_at)
+SELECT r.id, 'tier1-scan', 1, r.content, 'a', 'pass', r.created_at FROM screening.submissions r;
+INSERT INTO screening.findings (submission_id, attempt, number, rule, severity, place, times)
+SELECT r.id, 1, 1, 'link-count', 'note', 'field message', 1 FROM screening.submissions r;
+INSERT INTO screening.verdicts (submission_id, attempt, asked, profile, content, model, answered, prompt, ruleset, score, injection, created_at)
+SELECT r.id, 1, 1, 'fields', r.content, 'm', 'm', 'p', 'a', 90, false, r.created_at FROM screening.submissions r;
+INSERT INTO screening.spent (day, form_id, tokens)
+SELECT (now() - n * interval '1 day')::date, 'f', 1 FROM generate_series(1, 1000) AS n;";
+
 /// Events that wait, of the backlog's submissions.
 const WAITING: &str = "
 INSERT INTO router.outbox (kind, entity_id, payload, available_at, created_at, xid)
@@ -192,6 +213,12 @@ pub(crate) async fn brought(eyes: &Client, rows: u64) {
 /// `rows` versions that are out of use.
 pub(crate) async fn ruled(eyes: &Client, rows: u64) {
     run(eyes, RULED, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` runs of screening that have ended.
+pub(crate) async fn screened(eyes: &Client, rows: u64) {
+    run(eyes, SCREENED, rows).await;
     settle(eyes).await;
 }
 

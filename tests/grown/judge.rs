@@ -25,6 +25,13 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     // `erase --field`: no field has an index of its values.
     "gc_with_field",
     "(SELECT DISTINCT f.submission_id FROM public.submission_fields f WHERE )",
+    // `screening list` by any of its filters, and `screening sla` of a span of time.
+    "screening_list",
+    "screening_sla",
+    // What was published and changed since, once a minute: each open submission's run, by an index that is deeper.
+    "(SELECT x.id, x.form_id, x.version FROM public.submissions s JOIN scree)",
+    // Every ten minutes: each failure of the last day is looked up by deeper indexes, and asked for its run of screening as well.
+    "grey_queue_reconcile",
     // Late infections that no trigger opened an entry for: from the infected attachments, as `late_infection_find`.
     "(SELECT DISTINCT a.submission_id FROM public.attachments a JOIN public.)",
 ];

@@ -12,10 +12,12 @@ mod plans;
 mod retention;
 mod review;
 mod router;
+mod screening;
 mod uploads;
 
 use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
+use maple_router::db::migrations::{CONTENT, SCREENING};
 use plans::{Costs, Log};
 use router::Router;
 use tokio_postgres::Client;
@@ -65,7 +67,9 @@ impl Place {
         let mut owner = self.db.owner().await.expect("the owner");
         let column = FinalizedColumn::Is(None);
         online::migrate(&mut owner, &column, Patience::default(), &|_| {}).await.expect("migrated");
-        online::migrate_content(&mut owner, Patience::default(), &|_| {}).await.expect("migrated");
+        for upper in [&CONTENT, &SCREENING] {
+            online::migrate_upper(&mut owner, upper, Patience::default(), &|_| {}).await.expect("migrated");
+        }
         self.set("auto_explain.log_min_duration = 0").await;
         // The contract promises no index on (status, updated_at): schema router has to do without.
         self.run("DROP INDEX submissions_status_updated_at_idx").await;
@@ -107,6 +111,7 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
         fill::decided(&place.eyes, rows / 10).await;
         fill::brought(&place.eyes, rows / 2).await;
         fill::ruled(&place.eyes, rows / 20).await;
+        fill::screened(&place.eyes, rows / 5).await;
     }
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;

@@ -55,7 +55,7 @@ const BIG: [&str; 11] = [
     "blob_refs",
 ];
 /// Whoever says the program's statements: the daemon, and publisher and collector on the command line.
-pub(crate) const ROLES: [&str; 3] = ["forms_app", "forms_loader", "maple_gc"];
+pub(crate) const ROLES: [&str; 4] = ["forms_app", "forms_loader", "maple_gc", "maple_screener"];
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 

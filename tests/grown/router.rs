@@ -45,6 +45,7 @@ use uuid::Uuid;
 use crate::forms::Forms;
 use crate::retention::Retention;
 use crate::review::Review;
+use crate::screening::Screening;
 use crate::uploads::Uploads;
 
 const A: &str = "1|a@x.test";
@@ -72,6 +73,7 @@ pub(crate) struct Router {
     uploads: Uploads,
     forms: Forms,
     retention: Retention,
+    screening: Screening,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -101,7 +103,8 @@ impl Router {
             review: Review::on(pool.clone()),
             uploads: Uploads::on(pool.clone()),
             forms: Forms::on(db, pool.clone()),
-            retention: Retention::on(db, pool),
+            retention: Retention::on(db, pool.clone()),
+            screening: Screening::on(db, pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -127,6 +130,7 @@ impl Router {
                 self.forms.round().await;
                 let ended = self.ended().await;
                 self.retention.round(&self.eyes, ended).await;
+                self.screening.round(&self.eyes, &self.backend).await;
             }
         }
         // Rows that this round left open must not affect the next one.

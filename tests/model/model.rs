@@ -11,6 +11,7 @@ mod laws;
 mod liveness;
 mod product;
 mod protocol;
+mod screening;
 mod statements;
 mod steps;
 mod uploads;

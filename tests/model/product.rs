@@ -16,6 +16,7 @@ use maple_router::routing::submission::expand::{self, Expansion};
 use maple_router::routing::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, VERSION};
 use maple_router::routing::submission::outcome::Entries;
 use maple_router::routing::submission::plan::{ActionType, PlannedAction};
+use maple_router::routing::submission::screening::Gate;
 use maple_router::routing::table::Status;
 use serde_json::{Value, json};
 
@@ -191,6 +192,7 @@ pub(crate) fn claim(shape: Shape, row: &Row, attachment: Attachment, max_attempt
             finalized: true,
             pending: i64::from(attachment == Attachment::Pending),
             infected: attachment == Attachment::Infected,
+            gate: Gate::Passed,
             touched: Some(NOW),
             longest_pause: std::time::Duration::from_secs(300),
         };

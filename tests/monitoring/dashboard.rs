@@ -99,6 +99,7 @@ fn every_panel_is_described_takes_its_source_from_the_variable_and_leads_to_runb
                 "rb-011-uploads.md",
                 "rb-012-publish.md",
                 "rb-013-gc-and-erasure.md",
+                "rb-014-screening.md",
             ]
             .map(own);
             assert!(known.iter().any(|url| url == word(link, "url")), "{title}");

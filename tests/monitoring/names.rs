@@ -97,13 +97,14 @@ async fn what_rules_and_dashboard_name_is_what_a_daemon_shows() {
 #[tokio::test]
 async fn every_transaction_of_the_daemon_is_there_from_the_start() {
     /// Transactions of verbs only.
-    const OF_VERBS: [&str; 16] = [
+    const OF_VERBS: [&str; 17] = [
         "backfill",
         "backfill_page",
         "dead_letter_close",
         "ends",
         "finalize",
         "list",
+        "screening_rescreen",
         "mark_attachment",
         "outbox_announce",
         "outbox_redrive",

@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 29] = [
+const ORDINARY: [&str; 34] = [
     "received",
     "claimed",
     "dropped",
@@ -41,6 +41,11 @@ const ORDINARY: [&str; 29] = [
     "form_published",
     "form_restored",
     "gc_run",
+    "screening_moved",
+    "screening_review",
+    "screening_waits",
+    "judge_away",
+    "judge_back",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

@@ -84,6 +84,8 @@ impl Scene {
             rng: Arc::new(Rng::from_system()),
             actor: "gc@test".to_owned(),
             grace: Duration::ZERO,
+            rest: 0,
+            clock: Arc::new(SystemClock),
             progress: Arc::new(|_| {}),
         }
     }

@@ -127,7 +127,10 @@ fn before(command: &str) -> Vec<String> {
     if command.contains("router.outbox") || command.contains("--back 002") {
         return vec![migrate("router")];
     }
-    if command.contains("migrate --content") {
+    if command.contains("--screening --back") {
+        return vec![migrate("router"), migrate("screening")];
+    }
+    if command.contains("migrate --content") || command.contains("migrate --screening") {
         return vec![migrate("router")];
     }
     if !command.starts_with("maple-router resume") {
@@ -255,6 +258,39 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             let sql = "SELECT count(*) FROM content.retention";
             so(scene.row(sql).await == if words[2] == "set" { "1" } else { "0" }, "a rule, or none")
         }
+        ["maple-router", "migrate", "--screening", ..] if !dry => {
+            let there = scene.row("to_regclass('screening.submissions') IS NOT NULL").await;
+            let expected = if words.contains(&"--back") { "false" } else { "true" };
+            so(there == expected, "schema screening is there, or gone")
+        }
+        ["maple-router", "screening", "enable" | "disable", ..] => {
+            let sql = "SELECT concat_ws(' ', count(*), count(enforced_since)) FROM screening.forms";
+            let expected = match (words[2], words.contains(&"--enforce")) {
+                ("disable", _) => "0 0",
+                (_, true) => "1 1",
+                (_, false) => "1 0",
+            };
+            so(scene.row(sql).await == expected, expected)
+        }
+        ["maple-router", "screening", "waive", ..] => {
+            let sql = "SELECT count(*) FROM screening.waivers WHERE ended_at IS NULL";
+            so(scene.row(sql).await == if words.contains(&"--end") { "0" } else { "1" }, "a waiver, or none")
+        }
+        ["maple-router", "screening", "rescreen", ..] => {
+            let sql = "SELECT max(r.run) FROM screening.submissions r WHERE r.subject = s.id";
+            so(scene.row(sql).await == "2", "another run")
+        }
+        ["maple-router", "screening", "calibrate", ..] => {
+            so(scene.row("SELECT count(*) FROM screening.calibrations").await == "1", "it is kept")
+        }
+        ["maple-router", "screening", "backtest", ..] => so(!answer.out.is_empty(), "figures"),
+        ["maple-router", "screening", "show" | "list", ..] => {
+            so(answer.out.contains(&scene.submission.to_string()[..8]), "tells of it")
+        }
+        ["maple-router", "screening", "jobs", ..] => so(answer.out.contains("tier1-scan"), "its job"),
+        ["maple-router", "screening", "forms"] => so(answer.out.contains("contact"), "the form"),
+        ["maple-router", "screening", "waivers"] => so(answer.out.contains("phishing-lure"), "the waiver"),
+        ["maple-router", "screening", "sla", ..] => so(answer.out.contains("tier 1"), "the stages"),
         ["maple-router", "uploads", "show", ..] => {
             so(answer.out.contains(&scene.upload.to_string()), "tells of it")
         }

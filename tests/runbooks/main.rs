@@ -8,5 +8,6 @@ mod gcloud;
 mod here;
 mod retention;
 mod scene;
+mod screening;
 mod sections;
 mod uploads;

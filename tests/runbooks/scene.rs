@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::here::binary;
-use crate::{forms, retention, uploads};
+use crate::{forms, retention, screening, uploads};
 
 pub(crate) const FORM: &str = "contact";
 pub(crate) const RECIPIENT: &str = "a@example.org";
@@ -32,6 +32,8 @@ pub(crate) struct Scene {
     pub(crate) digest: String,
     /// What commands about retention find.
     retained: retention::Beside,
+    /// What commands about screening find.
+    screened: screening::Beside,
     /// Sections of the configuration, of what only some commands need.
     pub(crate) extra: String,
     /// Answers while the scene lasts.
@@ -47,7 +49,9 @@ impl Scene {
         let about_content: [fn(&str) -> bool; 3] =
             [uploads::needs_schema, forms::concerns, retention::concerns];
         options.variant.content = about_content.iter().any(|needs| needs(command));
-        options.variant.router = command.contains(" review ") || options.variant.content;
+        options.variant.screening = screening::concerns(command);
+        options.variant.router =
+            command.contains(" review ") || options.variant.content || options.variant.screening;
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
             .await
@@ -77,6 +81,11 @@ impl Scene {
             retained = retention::beside(&stage, command, seeded.id).await;
             extra.clone_from(&retained.extra);
         }
+        let mut screened = screening::Beside::default();
+        if screening::concerns(command) {
+            screened = screening::beside(&stage, command, seeded.id).await;
+            extra.clone_from(&screened.extra);
+        }
         let attachment = seeded.attachments[0];
         Self {
             stage,
@@ -87,6 +96,7 @@ impl Scene {
             upload,
             digest,
             retained,
+            screened,
             extra,
             _help_desk: help_desk,
             _uploading: uploading,
@@ -99,9 +109,14 @@ impl Scene {
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
         let entry = self.entry.to_string();
         let upload = self.upload.to_string();
-        let file = if forms::concerns(command) { forms::FILE } else { uploads::FILE };
+        let file = match (forms::concerns(command), screening::concerns(command)) {
+            (true, _) => forms::FILE,
+            (false, true) => screening::FILE,
+            (false, false) => uploads::FILE,
+        };
+        let waiver = self.screened.waiver.to_string();
         let (blob, hold) = (self.retained.blob.to_string(), self.retained.hold.to_string());
-        let table: [(&str, &str); 22] = [
+        let table: [(&str, &str); 26] = [
             ("ENTRY", &entry),
             ("UPLOAD_ID", &upload),
             ("BLOB", &blob),
@@ -109,6 +124,10 @@ impl Scene {
             ("TOKEN", &self.retained.token),
             ("HEAD", &self.retained.head),
             ("FILE", file),
+            ("RULE", screening::RULE),
+            ("PLACE", screening::PLACE),
+            ("WAIVER", &waiver),
+            ("CORPUS", &self.screened.corpus),
             ("DIGEST", &self.digest),
             ("KEY_FILE", "key"),
             ("OWNER", "somebody"),
@@ -159,6 +178,9 @@ fn submission(command: &str) -> SubmissionSeed {
     }
     if has(" mark-attachment ") || has(" finalize ") {
         return seed.attachment("a.pdf", "pending");
+    }
+    if has(" rescreen ") {
+        return seed.status("failed").ledger(ended("screened_out", &json!({}))).attachment("a.pdf", "clean");
     }
     let seed = if retention::concerns(command) {
         retention::submission()

@@ -12,6 +12,7 @@ use maple_router::ports::RecordKind;
 use maple_router::retention::card as retention;
 use maple_router::routing::submission::cause::Cause;
 use maple_router::routing::submission::ledger::FailReason;
+use maple_router::screening::card as screening;
 use maple_router::uploads::card as uploads;
 
 use crate::commands::{Place, at, root, runbooks};
@@ -76,8 +77,9 @@ fn every_alert_of_prometheus_has_a_section_of_its_own() {
     found.extend(headings(&in_runbooks(uploads::RUNBOOK)));
     found.extend(headings(&in_runbooks(maple_router::forms::card::RUNBOOK)));
     found.extend(headings(&in_runbooks(retention::RUNBOOK)));
+    found.extend(headings(&in_runbooks(screening::RUNBOOK)));
     let missing: Vec<_> = names.iter().filter(|name| !found.contains(**name)).collect();
-    assert!(missing.is_empty(), "rb-009 to rb-013 say nothing of {missing:?}");
+    assert!(missing.is_empty(), "rb-009 to rb-014 say nothing of {missing:?}");
     let gone: Vec<_> = found
         .iter()
         .filter(|name| name.starts_with("MapleRouter") && !names.contains(name.as_str()))

@@ -26,8 +26,21 @@ fn loaded(text: &str) -> Config {
         .config
 }
 
+/// A key of a section, or of a section below one (`screening.judge`).
 fn value(config: &Config, section: &str, key: &str) -> Value {
-    serde_json::to_value(config).expect("JSON")[section][key].clone()
+    let whole = serde_json::to_value(config).expect("JSON");
+    section.split('.').fold(&whole, |found, part| &found[part])[key].clone()
+}
+
+/// Names of all keys below a section, those of sections below it among them. A map without entries is a key.
+fn keys_of(section: &str, value: &Value) -> Vec<String> {
+    let keys = value.as_object().expect("keys");
+    let below = |(key, value): (&String, &Value)| {
+        let name = format!("{section}.{key}");
+        let is_section = value.as_object().is_some_and(|keys| !keys.is_empty());
+        if is_section { keys_of(&name, value) } else { vec![name] }
+    };
+    keys.iter().flat_map(below).collect()
 }
 
 #[test]
@@ -88,12 +101,10 @@ fn every_key_is_shown_once_and_what_is_commented_out_is_the_default() {
     let Value::Object(sections) = serde_json::to_value(&defaults).expect("JSON") else {
         panic!("no sections")
     };
-    let every: BTreeSet<String> = sections
-        .iter()
-        .flat_map(|(section, keys)| {
-            keys.as_object().expect("keys").keys().map(move |key| format!("{section}.{key}"))
-        })
-        .collect();
+    let every: BTreeSet<String> =
+        sections.iter().flat_map(|(section, keys)| keys_of(section, keys)).collect();
+    // The heading of a section within a section is no key.
+    shown.retain(|key| !every.iter().any(|other| other.starts_with(&format!("{key}."))));
     assert_eq!(shown, every);
 }
 
@@ -120,6 +131,7 @@ fn setting(unit: &str, section: &str, key: &str) -> String {
 const DAEMON: &str = "maple-router.service";
 const SWEEP: &str = "maple-router-sweep.service";
 const COLLECTOR: &str = "maple-router-gc.service";
+const SCREENER: &str = "maple-router-screener.service";
 
 #[test]
 fn the_daemon_is_given_the_stop_timeout_and_it_suffices() {
@@ -242,9 +254,33 @@ fn the_collector_carries_the_same_hardening_under_an_identity_of_its_own() {
 }
 
 #[test]
+fn the_screener_carries_the_same_hardening_under_an_identity_of_its_own() {
+    let rest = |unit: &str| -> Vec<(String, String)> {
+        let own = |key: &str| OWN.contains(&key) || COLLECTORS.contains(&key);
+        settings(unit, "Service").into_iter().filter(|(key, _)| !own(key)).collect()
+    };
+    assert_eq!(rest(DAEMON), rest(SCREENER));
+    assert_eq!(setting(SCREENER, "Service", "ExecStart"), "/usr/bin/maple-router screen");
+    assert_eq!(setting(SCREENER, "Service", "Type"), "notify");
+    assert_eq!(setting(SCREENER, "Service", "RestartPreventExitStatus"), "78 2");
+    for key in ["User", "Group"] {
+        assert_eq!(setting(SCREENER, "Service", key), "maple-screener");
+    }
+    // What it fetches lies on a disk that is its own, and goes with it.
+    assert_eq!(setting(SCREENER, "Service", "Environment"), "TMPDIR=/var/tmp");
+    assert_eq!(setting(SCREENER, "Service", "PrivateTmp"), "yes");
+    // Neither the daemon's secrets nor the collector's.
+    let credentials = setting(SCREENER, "Service", "LoadCredential");
+    assert_eq!(credentials, "maple-router:/etc/maple-router/screener");
+    for other in [DAEMON, COLLECTOR] {
+        assert_ne!(credentials, setting(other, "Service", "LoadCredential"));
+    }
+}
+
+#[test]
 fn the_users_are_in_the_groups_the_units_ask_for() {
     let users = text("maple-router.sysusers");
-    for unit in [DAEMON, COLLECTOR] {
+    for unit in [DAEMON, COLLECTOR, SCREENER] {
         let user = setting(unit, "Service", "User");
         assert!(users.lines().any(|line| line.starts_with(&format!("u {user} "))), "{users}");
         for group in setting(unit, "Service", "SupplementaryGroups").split(' ') {

@@ -4,6 +4,7 @@ use devkit::postgres::{Cluster, TestDatabase, Variant};
 use std::sync::Arc;
 
 use maple_router::config::Database;
+use maple_router::db::migrations::CONTENT;
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::ops::clock::SystemClock;
@@ -11,7 +12,8 @@ use maple_router::uploads::store::UploadStore;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-const WITH_CONTENT: Variant = Variant { audit_readable: false, with_011: true, router: true, content: true };
+const WITH_CONTENT: Variant =
+    Variant { audit_readable: false, with_011: true, router: true, content: true, screening: false };
 
 struct Scene {
     db: TestDatabase,
@@ -370,18 +372,21 @@ async fn schema_content_comes_and_goes_and_its_attachments_stay() {
     let mut owner = db.owner().await.expect("the owner");
     let patience = Patience::default();
     let silent = |_: &str| {};
-    let early =
-        online::migrate_content(&mut owner, patience, &silent).await.expect_err("schema router is not there");
+    let early = online::migrate_upper(&mut owner, &CONTENT, patience, &silent)
+        .await
+        .expect_err("schema router is not there");
     assert!(early.to_string().contains("migrate --router first"), "{early}");
     online::migrate(&mut owner, &FinalizedColumn::Is(None), patience, &silent).await.expect("schema router");
     for _ in 0..2 {
-        let applied = online::migrate_content(&mut owner, patience, &silent).await.expect("applied");
+        let applied = online::migrate_upper(&mut owner, &CONTENT, patience, &silent).await.expect("applied");
         assert_eq!(applied.len(), 3);
-        assert!(online::migrate_content(&mut owner, patience, &silent).await.expect("again").is_empty());
+        assert!(
+            online::migrate_upper(&mut owner, &CONTENT, patience, &silent).await.expect("again").is_empty()
+        );
         let under =
             online::back(&mut owner, "002", true, patience, &silent).await.expect_err("content stands on it");
         assert!(under.to_string().contains("--content --back 001"), "{under}");
-        online::back_content(&mut owner, "001", patience, &silent).await.expect("taken back");
+        online::back_upper(&mut owner, &CONTENT, "001", patience, &silent).await.expect("taken back");
     }
     let left: i64 = owner
         .query_one("SELECT count(*) FROM pg_proc WHERE pronamespace = to_regnamespace('content')", &[])

@@ -13,6 +13,7 @@ mod overrides;
 mod overview;
 mod render;
 mod retention;
+mod screening;
 mod sweep;
 mod terminal;
 mod test_send;

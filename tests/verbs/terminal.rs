@@ -222,7 +222,11 @@ async fn lifecycles_are_shown_as_the_program_goes_by_them() {
     let stage = stage(&[]).await;
     let listed = run(&stage, &["lifecycle", "list", "--json"]).await.json().expect("JSON");
     let names: Vec<&Value> = listed.as_array().expect("a list").iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["submission", "outbox", "grey_queue", "upload", "version", "blob"], "{listed:#}");
+    assert_eq!(
+        names,
+        ["submission", "outbox", "grey_queue", "upload", "version", "blob", "screening"],
+        "{listed:#}"
+    );
     let shown = run(&stage, &["lifecycle", "show", "submission", "--json"]).await.json().expect("JSON");
     assert_eq!(listed[0], shown);
     let claim = &shown["transitions"][0];

@@ -1,7 +1,7 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
 //! Reading order: `scenarios` is what is played and expected, `theatre` what runs (`uploads` its part of files), `play` who plays
-//! (`bringing` whoever has a file), `review`, `versions` and `retention` the last acts, `watch` and `narration` what the reader sees, `evidence` and
+//! (`bringing` whoever has a file), `review`, `versions`, `retention` and `screening` the last acts, `watch` and `narration` what the reader sees, `evidence` and
 //! `verdict` what counts. Nothing is judged by the router's own word: only rows, audit rows, mails at the relay, and the dead-letter
 //! topic, or schema `router` where that is the source.
 //!
@@ -18,6 +18,8 @@ mod report;
 mod retention;
 mod review;
 mod scenarios;
+mod screener;
+mod screening;
 mod table;
 mod theatre;
 mod uploads;
@@ -82,9 +84,11 @@ pub async fn run(options: Options) -> Result<Ending> {
     let narrator = Narrator::new();
     let printing = narrator.spawn();
     let parts = match options.source {
-        Source::Pubsub => "PostgreSQL, clamd, Pub/Sub, a relay, IAM, an object store, a help desk and Slack",
+        Source::Pubsub => {
+            "PostgreSQL, clamd, Pub/Sub, a relay, IAM, an object store, a help desk, a judge and Slack"
+        }
         Source::Postgres => {
-            "PostgreSQL with schema router, clamd, a relay, IAM, an object store, a help desk and Slack"
+            "PostgreSQL with schema router, clamd, a relay, IAM, an object store, a help desk, a judge and Slack"
         }
     };
     narrator.print(&format!("maple-router demo: starting {parts}"), Tone::Bold);
@@ -177,6 +181,12 @@ async fn show(
     narrator.headline(format!("{}. retention: {}", played.len() + 4, retention::STORY));
     tokio::select! {
         acted = retention::play(theatre, narrator, &mut report) => acted?,
+        () = watch.go_on() => {}
+    }
+    watch.look();
+    narrator.headline(format!("{}. screening: {}", played.len() + 5, screening::STORY));
+    tokio::select! {
+        acted = screening::play(theatre, narrator, &mut report) => acted?,
         () = watch.go_on() => {}
     }
     watch.look();

@@ -12,6 +12,7 @@ use super::Options;
 use super::evidence::WITNESS;
 use super::policy;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
+use super::screener::{IDEAS, SKILLS, Screener};
 use super::uploads::Uploads;
 use crate::broker::SubscriptionSpec;
 use crate::collecting;
@@ -46,6 +47,7 @@ pub(super) struct Theatre {
     pub(super) stage: Stage,
     pub(super) help_desk: HelpDesk,
     pub(super) uploads: Uploads,
+    pub(super) screener: Screener,
     _cluster: Cluster,
     pub(super) binary: PathBuf,
     /// Holds the directory's lock.
@@ -67,6 +69,7 @@ impl Theatre {
         // The review queue is in schema router, whatever the source of events.
         of_source.variant.router = true;
         of_source.variant.content = true;
+        of_source.variant.screening = true;
         let database = cluster.database(of_source.variant).await?;
         let settings = StageOptions {
             retry: RETRY,
@@ -77,7 +80,8 @@ impl Theatre {
         };
         let stage = Stage::on(database, settings).await?;
         let feedback = Form { name: "Feedback".to_owned(), ..Form::new(FEEDBACK.0).mail_to(FEEDBACK.1) };
-        forms::load_into(&stage.database, &[feedback]).await?;
+        let screened = [IDEAS, SKILLS].map(|(form, to)| Form::new(form).mail_to(to));
+        forms::load_into(&stage.database, &[&[feedback], &screened[..]].concat()).await?;
         stage.broker.create_subscription(SubscriptionSpec::new(WITNESS, DEAD_TOPIC))?;
         if options.source == Source::Postgres {
             // No part uses the broker here; with it down, none could.
@@ -86,12 +90,14 @@ impl Theatre {
         refuse(&stage, |_| true);
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let uploads = Uploads::open(&options.dir, &stage.google).await?;
+        let mut screener = Screener::open(&options.dir, &stage.database).await?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}{}{}",
             installed(&stage).await?,
             desk(&options.dir)?,
             tickets(&options.dir, &help_desk)?,
             uploads.settings,
+            screener.settings,
             policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?,
             collecting::settings(
                 &stage.google,
@@ -102,9 +108,10 @@ impl Theatre {
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
+        screener.start(&options.binary, router.config())?;
         write_wrapper(options, &stage, &router)?;
         let binary = options.binary.clone();
-        Ok(Self { router, stage, help_desk, uploads, _cluster: cluster, binary, _lock: lock })
+        Ok(Self { router, stage, help_desk, uploads, screener, _cluster: cluster, binary, _lock: lock })
     }
 
     /// Runs another verb beside the router, with the router's own configuration.

@@ -17,6 +17,7 @@ mod policy;
 mod promise;
 mod retention;
 mod review;
+mod screening;
 mod uploads;
 mod world;
 
@@ -66,6 +67,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         uploads::STEPS,
         forms::STEPS,
         retention::STEPS,
+        screening::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

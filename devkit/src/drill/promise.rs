@@ -41,6 +41,7 @@ impl Promise<'_> {
             ["maple-router", "policy", "test"] => answer.err.contains("policy"),
             ["maple-router", "gc", "status"] => answer.out.contains("blobs have no reference"),
             ["maple-router", "gc", "reconcile"] => answer.out.contains("objects that no row names"),
+            ["maple-router", "screening", "jobs", ..] => answer.out.contains("tier1-scan"),
             ["maple-router", "forms", "list"] => answer.out.contains("FOLLOWS"),
             ["maple-router", "uploads", "list", ..] => {
                 answer.out.contains("upload") || answer.out.contains("UPLOAD")

@@ -49,6 +49,11 @@ lease = "7s"
 sweep_interval = "2s"
 due_grace = "4s"
 orphan_after = "16s"
+[screening]
+mode = "on"
+[screening.judge]
+base_url = "http://127.0.0.1:9/v1"
+model = "nobody"
 "#;
 
 /// All running parts.
@@ -97,6 +102,7 @@ impl World {
             Form::new("denied").mail_to("a@denied.test"),
             Form::new("forgotten").mail_to("a@example.org"),
             Form::new("nobody"),
+            Form::new("screened").mail_to("a@example.org"),
             Form::new("ticketed").mail_to("a@example.org").ticket_in("General"),
         ];
         forms::load_into(&stage.database, &forms).await?;
@@ -127,7 +133,7 @@ impl World {
         let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;
         let owner = stage.database.owner_url();
-        for schema in ["--router", "--content"] {
+        for schema in ["--router", "--content", "--screening"] {
             let migrated = stage.verb(&options.binary, &["migrate", schema, "--owner-url", &owner]).await?;
             if migrated.code != Some(0) {
                 bail!("migrate {schema}: {migrated:?}");

@@ -31,11 +31,13 @@ pub struct Variant {
     pub router: bool,
     /// The optional schema `content` is there, on top of `router` (`migrations/content/`).
     pub content: bool,
+    /// The optional schema `screening` is there, on top of `router` (`migrations/screening/`).
+    pub screening: bool,
 }
 
 impl Default for Variant {
     fn default() -> Self {
-        Self { audit_readable: false, with_011: true, router: false, content: false }
+        Self { audit_readable: false, with_011: true, router: false, content: false, screening: false }
     }
 }
 
@@ -51,6 +53,9 @@ impl Variant {
         if self.content {
             files.extend(sql_files(&migrations.join("content"))?);
         }
+        if self.screening {
+            files.extend(sql_files(&migrations.join("screening"))?);
+        }
         let readable = if self.audit_readable { "on" } else { "off" };
         let mut sql = format!("SET maple_router.audit_readable = '{readable}';\n");
         if self.router {
@@ -58,6 +63,9 @@ impl Variant {
         }
         if self.content {
             sql.push_str("CREATE SCHEMA IF NOT EXISTS content;\n");
+        }
+        if self.screening {
+            sql.push_str("CREATE SCHEMA IF NOT EXISTS screening;\n");
         }
         for file in files {
             sql += &fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;

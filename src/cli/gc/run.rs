@@ -35,6 +35,8 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
         rng: Arc::new(Rng::from_system()),
         actor: office.actor.clone(),
         grace: office.config.retention.grace,
+        rest: office.config.retention.rest,
+        clock: Arc::new(SystemClock),
         progress: progress(),
     };
     let stop = stopped()?;
@@ -86,7 +88,7 @@ fn progress() -> Arc<dyn Fn(&Counts) + Send + Sync> {
 }
 
 /// Cancelled by SIGINT or SIGTERM.
-pub(super) fn stopped() -> Result<CancellationToken, CliError> {
+pub(in crate::cli) fn stopped() -> Result<CancellationToken, CliError> {
     let (stop, mut interrupt, mut terminate) =
         (CancellationToken::new(), signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let token = stop.clone();

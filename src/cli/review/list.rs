@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Open and closed ones
     #[arg(long, conflicts_with = "state")]
     all: bool,
-    /// Only of this cause: failed, infected, late_infection, bounced, dead_letter
+    /// Only of this cause: failed, infected, late_infection, bounced, dead_letter, screening, screening_job
     #[arg(long, value_name = "CAUSE")]
     cause: Option<String>,
     /// Only with this reason, e.g. refused

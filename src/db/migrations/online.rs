@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::{Applied, CONTENT, MigrateError, MigrationSet, ROUTER, failed, locked, run_locked};
+use super::{Applied, CONTENT, MigrateError, MigrationSet, ROUTER, SCREENING, failed, locked, run_locked};
 use crate::db::error::DbErrorKind;
 
 /// Time limits and numbers of attempts.
@@ -201,33 +201,47 @@ pub async fn back(
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<i64, MigrateError> {
     let ways = ways_back(&ROUTER, stem)?;
-    if left_of_content(client).await? && ways.iter().any(|way| way.takes_events) {
-        let why = "schema content stands on it: maple-router migrate --content --back 001 first";
-        return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
+    for (set, why) in STANDING {
+        let stands = newest(client, set).await?.is_some();
+        // Screening stands on the review queue's words as well.
+        if stands
+            && ways.iter().any(|way| way.takes_events || (set.name == SCREENING.name && way.version <= 4))
+        {
+            return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
+        }
     }
     revert(client, &ROUTER, ways, stem, force, patience, report).await
 }
 
-/// Brings schema content up to date, as [`migrate`] does schema router.
+/// The schemas that stand on schema router, and what is done first.
+const STANDING: [(&MigrationSet, &str); 2] = [
+    (&CONTENT, "schema content stands on it: maple-router migrate --content --back 001 first"),
+    (&SCREENING, "schema screening stands on it: maple-router migrate --screening --back 001 first"),
+];
+
+/// Brings a schema that stands on schema router up to date, as [`migrate`] does that.
 ///
 /// # Errors
 /// [`MigrateError`].
-pub async fn migrate_content(
+pub async fn migrate_upper(
     client: &mut Client,
+    set: &MigrationSet,
     patience: Patience,
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Applied>, MigrateError> {
-    locked(client, &CONTENT, async |client| {
-        let sql = "SELECT to_regclass('router.transitions') IS NOT NULL";
-        let asked = client.query_one(sql, &[]).await.map_err(|error| failed("looking for tables", error))?;
-        if !asked.get::<_, bool>(0) {
-            return Err(MigrateError::Foundation { name: CONTENT.name });
+    locked(client, set, async |client| {
+        let sql = "SELECT to_regclass($1) IS NOT NULL";
+        let asked = client.query_one(sql, &[&set.foundation]).await;
+        if !asked.map_err(|error| failed("looking for tables", error))?.get::<_, bool>(0) {
+            return Err(MigrateError::Foundation { name: set.name });
         }
-        indexes(client, CONTENT_INDEXES.into_iter(), patience, report).await?;
+        if set.name == CONTENT.name {
+            indexes(client, CONTENT_INDEXES.into_iter(), patience, report).await?;
+        }
         limits(client, patience.lock).await?;
         let mut tries = Tries::new(patience, report);
         loop {
-            if let Some(applied) = tries.end(run_locked(client, &CONTENT).await).await? {
+            if let Some(applied) = tries.end(run_locked(client, set).await).await? {
                 return Ok(applied);
             }
         }
@@ -235,23 +249,19 @@ pub async fn migrate_content(
     .await
 }
 
-/// Reverts a file of schema content, and before it the files applied after it. Attachments and their objects stay.
+/// Reverts a file of a schema that stands on schema router, and before it the files applied after it.
 ///
 /// # Errors
 /// [`MigrateError::NoWayBack`]: the file is not applied, or cannot be reverted.
-pub async fn back_content(
+pub async fn back_upper(
     client: &mut Client,
+    set: &MigrationSet,
     stem: &str,
     patience: Patience,
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<(), MigrateError> {
-    let ways = ways_back(&CONTENT, stem)?;
-    revert(client, &CONTENT, ways, stem, true, patience, report).await.map(|_| ())
-}
-
-/// Whether a file of schema content is applied.
-async fn left_of_content(client: &Client) -> Result<bool, MigrateError> {
-    Ok(newest(client, &CONTENT).await?.is_some())
+    let ways = ways_back(set, stem)?;
+    revert(client, set, ways, stem, true, patience, report).await.map(|_| ())
 }
 
 async fn revert(
@@ -380,6 +390,14 @@ const CONTENT_WAYS_BACK: [WayBack; 3] = [
     },
 ];
 
+/// The `down/` files of schema screening, the newest first.
+const SCREENING_WAYS_BACK: [WayBack; 1] = [WayBack {
+    version: 1,
+    stem: "001_screening",
+    sql: include_str!("../../../migrations/screening/down/001_screening.sql"),
+    takes_events: false,
+}];
+
 /// The `down/` files of schema router, the newest first.
 const WAYS_BACK: [WayBack; 5] = [
     WayBack {
@@ -419,7 +437,11 @@ const WAYS_BACK: [WayBack; 5] = [
 /// # Errors
 /// [`MigrateError::NoWayBack`]: the file has none.
 pub fn ways_back(set: &MigrationSet, stem: &str) -> Result<&'static [WayBack], MigrateError> {
-    let all: &'static [WayBack] = if set.name == CONTENT.name { &CONTENT_WAYS_BACK } else { &WAYS_BACK };
+    let all: &'static [WayBack] = match set.name {
+        name if name == CONTENT.name => &CONTENT_WAYS_BACK,
+        name if name == SCREENING.name => &SCREENING_WAYS_BACK,
+        _ => &WAYS_BACK,
+    };
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
     let meant = |way: &WayBack| way.stem == stem || number(way.stem) == stem.trim_start_matches('0');
     let why = "there is no such file, or no way back from it";

@@ -30,7 +30,7 @@ use crate::web::problem::{CONTENT_TYPE, ProblemKind as _};
 
 /// The description before any path is in it.
 pub(super) fn head() -> OpenApi {
-    let about = "What waits for a person: entries of the review queue, and decisions about them.\n\n\
+    let about = "What waits for a person: entries of the review queue, and decisions about them; runs of screening.\n\n\
         A decision names the version that was seen, by `If-Match` or by a member `version`. A request with an `Idempotency-Key` is \
         carried out once: for 24 hours the same request is given the same answer. Whatever is refused is \
         `application/problem+json` with `type`, `detail` and `remedy`, and has changed nothing.";
@@ -105,6 +105,8 @@ pub(super) struct Reads;
 pub(super) struct Decides;
 /// Refusals of a bulk.
 pub(super) struct DecidesMany;
+/// Refusals of another run.
+pub(super) struct Rescreens;
 
 impl IntoResponses for Reads {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
@@ -128,6 +130,12 @@ impl IntoResponses for Decides {
         all.insert("200".to_owned(), done("it is done: the entry after it"));
         all.insert("202".to_owned(), done("a remedy is under way: evidence ends it, or its failure"));
         all
+    }
+}
+
+impl IntoResponses for Rescreens {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        refusals(&[&ANY, &CHANGE, &[Kind::NotPossible]])
     }
 }
 
@@ -164,6 +172,42 @@ pub(super) struct DecisionHeaders;
 pub(super) struct BulkHeaders;
 /// Parameters of the list.
 pub(super) struct ListParameters;
+/// The id of a run, or of its submission, in a path.
+pub(super) struct RunPath;
+/// Parameters of the list of runs.
+pub(super) struct RunParameters;
+
+impl IntoParams for RunPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let id = schema::text_of(SchemaFormat::KnownFormat(KnownFormat::Uuid));
+        vec![parameter(ParameterIn::Path, "id", "the run, or its submission", id)]
+    }
+}
+
+impl IntoParams for RunParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let in_query = |(name, about, schema)| parameter(ParameterIn::Query, name, about, schema);
+        let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(200));
+        [
+            ("state", "in this state", schema::run_state()),
+            ("form", "of this form", schema::filter()),
+            (
+                "submission",
+                "of this submission",
+                schema::text_of(SchemaFormat::KnownFormat(KnownFormat::Uuid)),
+            ),
+            (
+                "dead",
+                "only those whose job was given up on",
+                ObjectBuilder::new().schema_type(Type::Boolean).build().into(),
+            ),
+            ("limit", "at most so many", number.default(Some(100.into())).build().into()),
+        ]
+        .into_iter()
+        .map(in_query)
+        .collect()
+    }
+}
 
 impl IntoParams for Path {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
@@ -208,7 +252,7 @@ impl IntoParams for ListParameters {
             ),
             (
                 "cause",
-                "of this cause: `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`",
+                "of this cause: `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`",
                 schema::filter(),
             ),
             ("reason", "with this reason: the cause's own word", schema::filter()),

@@ -1,4 +1,4 @@
-//! The API `/api/grey-queue`, and its description `/api/openapi.json`, which is generated from the handlers.
+//! The API `/api/grey-queue` and `/api/screening`, and its description `/api/openapi.json`, which is generated from the handlers.
 //!
 //! Reads show what `queries::review` composes, decisions go through `decide` and
 //! `bulk`: nothing is decided here. If we die, nothing is owed.
@@ -12,6 +12,7 @@ mod entry;
 mod list;
 mod precondition;
 mod schema;
+mod screening;
 
 use std::sync::Arc;
 
@@ -31,12 +32,15 @@ use super::live::Live;
 use super::problem::Problem;
 use crate::grey_queue::commands::Commands;
 use crate::grey_queue::decide::Person;
+use crate::screening::store::ScreeningStore;
 
 /// What the API needs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ApiState {
     /// Commands over the desk's own connections.
     pub commands: Arc<Commands>,
+    /// The runs of screening, over the same connections.
+    pub screening: ScreeningStore,
     /// The changes of the same queue.
     pub live: Live,
 }
@@ -46,7 +50,8 @@ impl ApiState {
     #[must_use]
     pub fn new(commands: Commands) -> Self {
         let live = Live::new(commands.store.clone(), Arc::clone(&commands.clock));
-        Self { commands: Arc::new(commands), live }
+        let screening = ScreeningStore::new(commands.store.pool().clone(), "desk");
+        Self { commands: Arc::new(commands), screening, live }
     }
 }
 
@@ -81,9 +86,16 @@ fn paths() -> OpenApiRouter<ApiState> {
         .routes(routes!(command::reset))
         .routes(routes!(command::start))
         .routes(routes!(bulk::bulk))
+        .routes(routes!(screening::forms))
+        .routes(routes!(screening::jobs))
+        .routes(routes!(screening::waivers))
+        .routes(routes!(screening::sla))
+        .routes(routes!(screening::show))
+        .routes(routes!(screening::again))
         .routes(routes!(document::openapi))
         .layer(from_fn(no_query));
-    OpenApiRouter::with_openapi(document::head()).routes(routes!(list::list)).merge(plain)
+    let lists = OpenApiRouter::with_openapi(document::head());
+    lists.routes(routes!(list::list)).routes(routes!(screening::list)).merge(plain)
 }
 
 /// Refuses parameters where there are none: what is misspelt, or belongs elsewhere, would otherwise do nothing, silently.

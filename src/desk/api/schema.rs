@@ -100,9 +100,16 @@ macro_rules! documents {
         $(#[$doc])*
         #[derive(ToSchema)]
         #[expect(dead_code, reason = "only its schema is used")]
-        pub(super) struct $name { $($(#[$of])* $member: $type),* }
+        pub(in crate::desk::api) struct $name { $($(#[$of])* $member: $type),* }
     )*};
 }
+
+mod screening;
+
+pub(super) use screening::{
+    Rescreened, ScreenedForms, ScreeningJobs, ScreeningRuns, ScreeningStory, ScreeningTimes,
+    ScreeningWaivers, run_state,
+};
 
 documents! {
     /// Why a request was refused (RFC 9457).
@@ -218,7 +225,7 @@ documents! {
         /// Its state.
         #[schema(schema_with = state)]
         state: String,
-        /// `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`.
+        /// `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`.
         cause: String,
         /// The cause's own word.
         reason: String,

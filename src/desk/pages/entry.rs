@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::decision::{self, Action, Conflict, FieldError, HistoryLine, NotNow, Typed};
 use super::frame::{self, Frame, Problem};
 use super::queue::EntryLine;
-use super::story::{LetterView, Story};
+use super::story::{LetterView, RunView, Story};
 use super::{assets, entry, filters, plain, queue, when};
 
 /// The page at `/entries/ID`; with `conflict`, the answer 409; with an action's `error`, 422.
@@ -153,6 +153,8 @@ pub enum SubjectView {
     Submission(Box<Story>),
     /// A dead letter.
     Letter(Box<LetterView>),
+    /// A run of screening.
+    Run(Box<RunView>),
     /// Nothing that can be shown: purged, or unreadable now. Why, and what to do.
     Away(String),
 }

@@ -68,7 +68,46 @@ pub fn meaning(cause: &str, reason: &str) -> &'static str {
             "The submission that it names is not in the database: not yet, not any more, or not in this one. Redrive \
              it if the row has come since."
         }
+        ("screening", "unavailable") => {
+            "No verdict was to be had, and nothing is routed that nobody looked at. Escalate it to have it reviewed, or reject it: \
+             its submission fails then."
+        }
+        ("screening", _) => {
+            "The judge has doubts, or something bars a machine from approving. Escalate it to have it reviewed, or reject it: its \
+             submission fails then."
+        }
+        ("screening_job", "content_changed") => {
+            "The submission is not what was screened. Have it screened again (screening rescreen): another run looks at what stands \
+             there now."
+        }
+        ("screening_job", "vendor_block") => {
+            "A trusted origin brought it, so it went out; a rule blocks it. Tell whoever trusts that origin, and vouch for what was done."
+        }
+        ("screening_job", _) => {
+            "Its submission waits. Redrive the job once the cause is gone, or have the submission screened again (screening rescreen)."
+        }
         _ => "It waits until a person decides.",
+    }
+}
+
+/// A state of a screening run.
+#[must_use]
+pub fn run_state(state: &str) -> String {
+    state.to_lowercase().replace('_', " ")
+}
+
+/// Why no machine approves a run, as a sentence.
+#[must_use]
+pub fn bar(bar: &str) -> String {
+    match bar {
+        "high_privilege" => "It asks for rights that reach far.".to_owned(),
+        "review_finding" => "A rule wants a person to look.".to_owned(),
+        "waived_block" => "A rule that blocks was waived.".to_owned(),
+        "injection_marker" => "It speaks to whoever judges it.".to_owned(),
+        "uncalibrated_judge" => "This judge was not tried with this prompt, or failed its trial.".to_owned(),
+        "force_review" => "The form wants a person for each.".to_owned(),
+        "contradiction" => "The judge's score and its concerns contradict each other.".to_owned(),
+        other => words(other),
     }
 }
 

@@ -110,6 +110,65 @@ pub struct MailShown {
     pub links: Vec<String>,
 }
 
+/// A run of screening: why a person is asked.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// Its id.
+    pub id: Uuid,
+    /// The submission.
+    pub submission: Uuid,
+    /// Its number among the submission's runs.
+    pub number: u32,
+    /// `fields` or `git`.
+    pub profile: String,
+    /// Its state, as the lifecycle calls it.
+    pub state: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// Whom the origin was proven to be.
+    pub origin: Option<String>,
+    /// The judge's score.
+    pub score: Option<u8>,
+    /// The judge.
+    pub model: Option<String>,
+    /// Why no machine approves it alone.
+    pub bars: Vec<String>,
+    /// Why its job was given up on.
+    pub dead: Option<String>,
+    /// What the rules found.
+    pub findings: Vec<RunFinding>,
+    /// What the judge noted.
+    pub concerns: Vec<RunConcern>,
+}
+
+/// A finding: rule and place, never what was found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFinding {
+    /// The rule.
+    pub rule: String,
+    /// `block`, `review` or `note`.
+    pub severity: String,
+    /// Field or file, and line.
+    pub place: String,
+    /// How often.
+    pub times: u64,
+    /// Why it does not block.
+    pub waived: Option<String>,
+}
+
+/// A concern of the judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunConcern {
+    /// Its kind.
+    pub code: String,
+    /// Its weight.
+    pub severity: String,
+    /// The place.
+    pub place: String,
+    /// A scrubbed note.
+    pub note: String,
+}
+
 /// A dead letter.
 #[derive(Debug, Clone)]
 pub struct LetterView {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::actions::Offer;
 use super::flash::{Done, flash};
 use super::queue::Asked;
-use super::{Shared, Site, entry_id, html, letter, queue, recipients, story, words};
+use super::{Shared, Site, entry_id, html, letter, queue, recipients, run, story, words};
 use crate::desk::access::Visitor;
 use crate::desk::access::credential::DeskKey;
 use crate::desk::decide::person;
@@ -93,7 +93,7 @@ pub(super) async fn page(
         remedies: commands.remedies(entry),
         recipients: match &about {
             SubjectView::Submission(story) => recipients::choices(story),
-            SubjectView::Letter(_) | SubjectView::Away(_) => Vec::new(),
+            SubjectView::Letter(_) | SubjectView::Run(_) | SubjectView::Away(_) => Vec::new(),
         },
         proved: found.view.evidence.sufficient,
         visitor,
@@ -103,7 +103,7 @@ pub(super) async fn page(
     let done = wanted.done.as_deref().and_then(Done::parse);
     let form_name = match &about {
         SubjectView::Submission(story) => story.form_name.clone(),
-        SubjectView::Letter(_) | SubjectView::Away(_) => None,
+        SubjectView::Letter(_) | SubjectView::Run(_) | SubjectView::Away(_) => None,
     };
     let others = commands.store.about(entry.subject.id).await?;
     let mut page = EntryPage {
@@ -151,6 +151,9 @@ async fn subject(
         "dead_letter" => letter::of(site, visitor, id, wanted.shows("payload"))
             .await?
             .map_or_else(away, |letter| SubjectView::Letter(Box::new(letter))),
+        "screening_run" | "screening_job" => {
+            run::of(site, id).await?.map_or_else(away, |run| SubjectView::Run(Box::new(run)))
+        }
         _ => away(),
     })
 }

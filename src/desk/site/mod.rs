@@ -20,6 +20,7 @@ mod moments;
 mod queue;
 mod recipients;
 mod report;
+mod run;
 mod search;
 mod showing;
 mod status;

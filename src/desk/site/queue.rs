@@ -144,7 +144,7 @@ fn choices(site: &Site, forms: &[String]) -> QueueChoices {
         causes: words::causes(),
         reasons: words::reasons(),
         forms: forms.iter().map(|form| words::choice(form, form)).collect(),
-        queues: vec![words::choice("operations", "operations"), words::choice("security", "security")],
+        queues: ["operations", "security", "screening"].map(|queue| words::choice(queue, queue)).to_vec(),
         people: reviewers.map(|user| words::choice(&user.name, &user.name)).collect::<Vec<Choice>>(),
         orders: vec![
             words::choice("oldest", "The oldest first"),

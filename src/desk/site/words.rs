@@ -12,15 +12,17 @@ use crate::grey_queue::table::State;
 use crate::kernel::subject::Remedy;
 
 /// The causes that entries have today.
-const CAUSES: [(&str, &str); 5] = [
+const CAUSES: [(&str, &str); 7] = [
     ("failed", "routing failed"),
     ("infected", "an attachment is infected"),
     ("late_infection", "an infected file was mailed"),
     ("bounced", "mail came back"),
     ("dead_letter", "a dead letter"),
+    ("screening", "screening asks"),
+    ("screening_job", "a screening job failed"),
 ];
 /// Their reasons.
-const REASONS: [&str; 12] = [
+const REASONS: [&str; 19] = [
     "refused",
     "exhausted",
     "in_doubt",
@@ -33,6 +35,13 @@ const REASONS: [&str; 12] = [
     "unreadable",
     "unknown_submission",
     "notification",
+    "concerns",
+    "unavailable",
+    "poison",
+    "content_changed",
+    "source_network",
+    "git_unavailable",
+    "vendor_block",
 ];
 
 pub(super) fn choice(value: &str, label: &str) -> Choice {

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{Verb, verbs};
+use super::Verb;
 use crate::grey_queue::entry::Entry;
 use crate::grey_queue::table::State;
 use crate::kernel::NotPossible;
@@ -59,12 +59,12 @@ impl Refusal {
         Self::Guard { field, why: why.into() }
     }
 
-    pub(super) fn not_possible(entry: &Entry, verb: Verb) -> Self {
-        Self::NotPossible { verb, state: entry.state, legal: verbs(entry.state).to_vec() }
+    pub(super) fn not_possible(entry: &Entry, verb: Verb, legal: &[Verb]) -> Self {
+        Self::NotPossible { verb, state: entry.state, legal: legal.to_vec() }
     }
 }
 
-/// The table has the edge for other roles; for its states [`verbs`] has been asked before.
+/// The table has the edge for other roles; for its states [`verbs`](super::verbs) has been asked before.
 impl From<NotPossible> for Refusal {
     fn from(refusal: NotPossible) -> Self {
         Self::NotAllowed(refusal.to_string())

@@ -56,7 +56,12 @@ fn of(
     };
     let now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(hours);
     let takeover_after = Duration::from_secs(4 * 3600);
-    decide(entry, ask, person, &Rules { now, takeover_after, role_of: &role_of, remedies: REMEDIES, looked })
+    decide(
+        entry,
+        ask,
+        person,
+        &Rules { now, takeover_after, role_of: &role_of, remedies: REMEDIES, deciding: None, looked },
+    )
 }
 
 fn way(plan: &Plan) -> Vec<String> {
@@ -192,6 +197,7 @@ fn what_is_possible_says_why_the_rest_is_not() {
         takeover_after: Duration::from_secs(60),
         role_of: &role_of,
         remedies: REMEDIES,
+        deciding: None,
         looked: None,
     };
     let found = possible(&entry(State::UnderReview, Some("ben")), &anna, &rules);

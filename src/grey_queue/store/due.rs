@@ -41,10 +41,10 @@ pub struct Due {
     pub now: Timestamp,
 }
 
-/// A submission's retention minus a day comes first. `$1` seconds to live, `$2` most.
+/// A submission's retention minus a day comes first. What a person alone ends does not expire. `$1` seconds to live, `$2` most.
 const PLAN: &str = "-- grey_queue_plan
 WITH c AS (
-  SELECT o.id FROM router.grey_queue o WHERE o.state = 'Pending' AND o.expiry_planned_at IS NULL
+  SELECT o.id FROM router.grey_queue o WHERE o.state = 'Pending' AND o.expiry_planned_at IS NULL AND o.cause <> 'screening'
   ORDER BY o.opened_at, o.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE router.grey_queue o SET expiry_planned_at = LEAST(clock_timestamp() + make_interval(secs => $1),
@@ -61,15 +61,28 @@ const UNTOUCHED: &str = concat!(
 ORDER BY o.opened_at, o.id LIMIT $3"
 );
 
-/// Open entries whose submission is empty or gone; `$1` the id behind which to go on, `$2` entries looked at.
-const GONE: &str = "-- grey_queue_gone
+/// Open entries, and whether their submission is empty or gone; `$1` the id behind which to go on, `$2` entries looked at.
+const OPEN_BEHIND: &str = "-- grey_queue_open_behind
 WITH page AS (
   SELECT o.id, o.subject_id, o.subject_kind FROM router.grey_queue o
   WHERE o.closed_at IS NULL AND o.id > $1 ORDER BY o.id LIMIT $2
 )
-SELECT p.id, (p.subject_kind = 'submission' AND NOT EXISTS (
-  SELECT FROM submissions s WHERE s.id = p.subject_id AND s.status <> 'purged')) AS gone
+SELECT p.id, p.subject_kind, p.subject_id, CASE WHEN p.subject_kind = 'submission' THEN NOT EXISTS (
+  SELECT FROM submissions s WHERE s.id = p.subject_id AND s.status <> 'purged') END AS gone
 FROM page p ORDER BY p.id";
+
+/// An open entry, as far as it can be told whether there is still something to decide about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenEntry {
+    /// The entry.
+    pub id: Uuid,
+    /// The kind of its subject.
+    pub kind: String,
+    /// Its subject.
+    pub subject: Uuid,
+    /// Whether that is gone; unknown where another room owns it.
+    pub gone: Option<bool>,
+}
 
 /// Entries that wait for another attempt than the configuration now allows. `$1` attempts, `$2` most.
 const SPENT: &str = "-- grey_queue_spent
@@ -213,18 +226,27 @@ impl GreyQueueStore {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn gone(&self, behind: Uuid, most: i64) -> Result<(Vec<Uuid>, Option<Uuid>), DbError> {
+    pub async fn open_behind(
+        &self,
+        behind: Uuid,
+        most: i64,
+    ) -> Result<(Vec<OpenEntry>, Option<Uuid>), DbError> {
         let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(GONE).await?, &[&behind, &most]).await?;
-        let mut gone = Vec::new();
-        for row in &rows {
-            if row.try_get("gone")? {
-                gone.push(row.try_get("id")?);
-            }
-        }
+        let rows = client.query(&client.prepare_cached(OPEN_BEHIND).await?, &[&behind, &most]).await?;
+        let open: Vec<OpenEntry> = rows
+            .iter()
+            .map(|row| {
+                Ok(OpenEntry {
+                    id: row.try_get("id")?,
+                    kind: row.try_get("subject_kind")?,
+                    subject: row.try_get("subject_id")?,
+                    gone: row.try_get("gone")?,
+                })
+            })
+            .collect::<Result<_, DbError>>()?;
         let full = i64::try_from(rows.len()).is_ok_and(|n| n == most);
-        let last = rows.last().filter(|_| full).map(|row| row.try_get("id")).transpose()?;
-        Ok((gone, last))
+        let last = open.last().filter(|_| full).map(|entry| entry.id);
+        Ok((open, last))
     }
 
     /// Entries that wait for another attempt than `max_attempts` allows.

@@ -14,6 +14,8 @@ use crate::retention::store::Place;
 use crate::retention::store::submissions::Authority;
 use crate::scrub::scrub;
 
+/// Submissions of a page: emptied in one transaction, beside which the routing's wait for the same disk.
+const SUBMISSIONS: usize = 100;
 /// Versions, or references, that end in one transaction.
 const FEW: i32 = 100;
 /// Recalls in a row that a store may leave undone before it counts as away: each may take as long as a call's longest time.
@@ -74,7 +76,8 @@ impl Course<'_> {
     pub(super) async fn purge(&mut self, own: bool) -> Result<(), Cut> {
         let mut behind = Some(Place::start());
         while let Some(place) = behind {
-            let page = self.of.store.due(own, &place, PAGE).await?;
+            let began = self.of.clock.monotonic();
+            let page = self.of.store.due(own, &place, SUBMISSIONS).await?;
             behind = page.next;
             let (store, actor, run) = (&self.of.store, &self.of.actor, self.ours.id);
             let purge = |part: Vec<Uuid>| async move {
@@ -104,6 +107,9 @@ impl Course<'_> {
                 return Err(error.into());
             }
             self.turn().await?;
+            if behind.is_some() {
+                self.rest(self.of.clock.monotonic().saturating_duration_since(began)).await;
+            }
         }
         Ok(())
     }

@@ -39,9 +39,11 @@ impl Settlement {
     pub fn of_failure(reason: FailReason) -> Self {
         match reason {
             FailReason::Exhausted | FailReason::NoActions => Self::Exhaust,
-            FailReason::Refused | FailReason::Infected | FailReason::LedgerDamaged | FailReason::InDoubt => {
-                Self::Ack
-            }
+            FailReason::Refused
+            | FailReason::Infected
+            | FailReason::ScreenedOut
+            | FailReason::LedgerDamaged
+            | FailReason::InDoubt => Self::Ack,
         }
     }
 

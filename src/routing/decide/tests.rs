@@ -11,7 +11,16 @@ fn decide(status: Status, stored: &Value, finalized: bool, pending: i64, infecte
     let ledger = Ledger::read(stored);
     let (touched, longest_pause) = (Some(at(NOW)), Duration::from_secs(300));
     claim(
-        &RowView { status, ledger: &ledger, finalized, pending, infected, touched, longest_pause },
+        &RowView {
+            status,
+            ledger: &ledger,
+            finalized,
+            pending,
+            infected,
+            gate: Gate::Passed,
+            touched,
+            longest_pause,
+        },
         at(NOW),
         5,
     )
@@ -146,6 +155,28 @@ fn a_due_time_that_no_clock_of_ours_wrote_counts_as_the_longest_back_off() {
 }
 
 #[test]
+fn what_waits_for_its_screening_is_dropped_and_what_stays_out_fails_unsent() {
+    let decided = |gate, finalized, pending, infected, ledger: &Result<Ledger, LedgerFault>| {
+        let (status, touched, longest_pause) = (Status::Received, Some(at(NOW)), Duration::from_secs(300));
+        let view = RowView { status, ledger, finalized, pending, infected, gate, touched, longest_pause };
+        claim(&view, at(NOW), 5)
+    };
+    let fresh = Ok(Ledger::default());
+    let waits = ClaimDecision::Drop(DropReason::NotScreened);
+    assert_eq!(decided(Gate::Passed, true, 0, false, &fresh), ClaimDecision::Take);
+    assert_eq!(decided(Gate::Waiting, true, 0, false, &fresh), waits);
+    assert_eq!(decided(Gate::Out, true, 0, false, &fresh), ClaimDecision::Fail(FailReason::ScreenedOut));
+    // What is to be scanned still waits for that first; what stays out need not be scanned to the end.
+    assert_eq!(decided(Gate::Waiting, true, 1, false, &fresh), ClaimDecision::Drop(DropReason::NotClean));
+    assert_eq!(decided(Gate::Out, true, 1, false, &fresh), ClaimDecision::Fail(FailReason::ScreenedOut));
+    // An infection always wins, and nothing touches the ledger of a newer version.
+    assert_eq!(decided(Gate::Out, true, 0, true, &fresh), ClaimDecision::Fail(FailReason::Infected));
+    assert_eq!(decided(Gate::Waiting, true, 0, true, &fresh), ClaimDecision::Fail(FailReason::Infected));
+    let newer = Err(LedgerFault::Newer(99));
+    assert_eq!(decided(Gate::Out, true, 0, false, &newer), ClaimDecision::Nack(NackReason::NewerLedger));
+}
+
+#[test]
 fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
     let row = ledger(5, &json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
     let view = RowView {
@@ -154,6 +185,7 @@ fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
         finalized: true,
         pending: 0,
         infected: false,
+        gate: Gate::Passed,
         touched: Some(at(NOW)),
         longest_pause: Duration::from_secs(300),
     };

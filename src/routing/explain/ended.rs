@@ -192,6 +192,14 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
             ],
         ),
         FailReason::Infected => (infected(case), cured(case)),
+        FailReason::ScreenedOut => (
+            "its screening kept it out".to_owned(),
+            vec![
+                case.command("screening show", ""),
+                case.command("screening rescreen", "--reason TEXT")
+                    .when("wrongly? Then another run decides, and it is routed:"),
+            ],
+        ),
         FailReason::NoActions => (
             "its form had no actions in any attempt: there was nobody to send it to".to_owned(),
             vec![

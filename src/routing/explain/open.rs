@@ -9,6 +9,7 @@ use super::{
 };
 use crate::ports::Stage;
 use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
+use crate::routing::submission::screening::ScreeningRun;
 use crate::routing::submission::text::{bounded, one_line};
 use crate::routing::submission::ticket;
 
@@ -21,12 +22,14 @@ pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
         finalized: case.finalized,
         pending: i64::try_from(case.pending.len()).unwrap_or(i64::MAX),
         infected: !case.infected.is_empty(),
+        gate: case.gate,
         touched: Some(case.updated_at),
         longest_pause: rules.longest_pause,
     };
     match (decide::claim(&view, case.now, rules.max_attempts), &ledger) {
         (ClaimDecision::Fail(reason), _) => will_fail(case, rules, reason),
         (ClaimDecision::Drop(DropReason::NotFinalized), _) => not_finalized(case, rules),
+        (ClaimDecision::Drop(DropReason::NotScreened), _) => being_screened(case, rules),
         (ClaimDecision::Drop(_), _) => scanning(case, rules),
         (ClaimDecision::Take | ClaimDecision::Defer(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
             waiting(case, rules, ledger)
@@ -76,13 +79,20 @@ fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation 
                     .when("once it has failed, and nothing was sent before:"),
             ],
         ),
+        FailReason::ScreenedOut => (
+            "its screening keeps it out".to_owned(),
+            vec![
+                case.command("screening show", ""),
+                case.command("screening rescreen", "--reason TEXT").when("wrongly?"),
+            ],
+        ),
         FailReason::Refused | FailReason::NoActions | FailReason::InDoubt => {
             ("it ends at its next claim".to_owned(), vec![case.command("explain", "")])
         }
     };
     let by_event = format!("it fails as {} when its event comes", reason.label());
     let by_sweep = match reason {
-        FailReason::Infected => plus(case.now, rules.sweep_interval),
+        FailReason::Infected | FailReason::ScreenedOut => plus(case.now, rules.sweep_interval),
         FailReason::Refused
         | FailReason::Exhausted
         | FailReason::NoActions
@@ -116,6 +126,48 @@ fn not_finalized(case: &Case<'_>, rules: &Rules) -> Explanation {
         ),
         remedy,
     }
+}
+
+fn being_screened(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let Some(run) = case.run else {
+        return Explanation {
+            why: "its form is screened, and it has no run yet: the screener makes one within a minute"
+                .to_owned(),
+            next: unready(case, rules, Step::Screen, "it is claimed once its run is published"),
+            remedy: vec![Remedy::command("check", "")],
+        };
+    };
+    let mut remedy = vec![case.command("screening show", "")];
+    let why = match (run.dead.as_deref(), run.state.as_str()) {
+        (Some(dead), state) => {
+            remedy
+                .push(Remedy::command("review list", "--cause screening_job").when("somebody has to look:"));
+            format!("its screening was given up on in {state} ({dead}): a person has it at the review desk")
+        }
+        (None, "NEEDS_REVIEW" | "TIER3_REVIEW") => {
+            remedy.push(Remedy::command("review list", "--cause screening"));
+            format!("a person decides about its screening ({}), at the review desk", doubts(run))
+        }
+        (None, "PUBLISHED") => {
+            remedy.push(case.command("screening rescreen", "--reason TEXT"));
+            "it was changed after it was screened: another run has to look at it".to_owned()
+        }
+        (None, state) => format!("its screening goes on ({state} since {})", super::at(run.since)),
+    };
+    Explanation {
+        why,
+        next: Next::now(
+            Step::Screen,
+            "it is claimed once its run is published; it fails if the run ends otherwise",
+        ),
+        remedy,
+    }
+}
+
+/// Why a run waits for a person.
+fn doubts(run: &ScreeningRun) -> String {
+    let score = run.score.map_or("no verdict".to_owned(), |score| format!("score {score}"));
+    if run.bars.is_empty() { score } else { format!("{score}, {}", run.bars.join(", ")) }
 }
 
 fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {

@@ -74,6 +74,8 @@ fn explained(row: &Row, rules: &Rules) -> Explanation {
             status: row.status,
             ledger: ledger.as_ref(),
             finalized: row.finalized,
+            gate: Gate::Passed,
+            run: None,
             pending: &pending,
             infected: &infected,
             attachments: row.pending + row.infected,

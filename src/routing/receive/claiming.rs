@@ -227,8 +227,8 @@ impl Receiver {
                 journal::refused(id, &form_id, reason);
                 metrics::submission(SubmissionOutcome::Failed);
                 self.pending.waits(id, waiting);
-                // An infected submission was never ready.
-                if reason != FailReason::Infected {
+                // What is infected or screened out was never ready.
+                if !matches!(reason, FailReason::Infected | FailReason::ScreenedOut) {
                     self.measure(id, at);
                 }
                 self.pending.settle(id, Settlement::of_failure(reason));

@@ -21,6 +21,7 @@ use super::{Store, seen, shown, sql, versions};
 use crate::db::DbError;
 use crate::db::batch::{Batch, divided};
 use crate::db::pool::Transaction;
+use crate::kernel::rows::word_in;
 use crate::kernel::{Transition, Who};
 use crate::routing::claims::TakenRow;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
@@ -234,6 +235,7 @@ impl Store {
             finalized: row.try_get("finalized")?,
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
+            gate: word_in(row, "submissions", "gate")?,
             touched: row.try_get("touched")?,
             longest_pause: self.settings.longest_pause,
         };

@@ -32,6 +32,7 @@ use crate::kernel::{Transition, Who};
 use crate::routing::decide::{self, ClaimDecision, RowView};
 use crate::routing::submission::lag::Waiting;
 use crate::routing::submission::ledger::FailReason;
+use crate::routing::submission::screening::Gate;
 use crate::routing::table::{Command, Status};
 
 /// When the sweep finds what (protocol, "Defaults").
@@ -106,6 +107,7 @@ struct Locked {
     finalized: bool,
     pending: i64,
     infected: bool,
+    gate: Gate,
     touched: Option<Timestamp>,
     waiting: Waiting,
 }
@@ -219,14 +221,18 @@ impl Store {
             ids.iter().copied().filter(|id| !found.iter().any(|found| found.id == *id)).collect();
         // Rows that a scan has just made unready are not touched, and rightly.
         let is_ready = |row: &Locked| {
-            row.status == Status::Received && row.finalized && row.pending == 0 && !row.infected
+            row.status == Status::Received
+                && row.finalized
+                && row.pending == 0
+                && !row.infected
+                && row.gate == Gate::Passed
         };
         let kept_away = self.read_locked(tx, &missing).await?.into_iter().filter(is_ready).count();
         all_took(found.len() + kept_away, found.len())?;
         Ok(found)
     }
 
-    /// Fails one page of waiting submissions with an infected attachment, as their claim would, but for `resting`; `None`
+    /// Fails one page of waiting submissions that are infected or screened out, as their claim would, but for `resting`; `None`
     /// while another sweep runs.
     ///
     /// # Errors
@@ -256,7 +262,7 @@ impl Store {
         page_of(&found, page, divided(&without(&found, resting), fail).await).map(Some)
     }
 
-    /// Fails the submissions of `ids` that are still infected.
+    /// Fails the submissions of `ids` that still have to be.
     async fn fail_infected(&self, ids: Vec<Uuid>, token: &str) -> Result<Vec<RefusedRow>, DbError> {
         self.pool
             .keyed_transaction("sweep_infected", async |tx| {
@@ -273,6 +279,7 @@ impl Store {
                         finalized: row.finalized,
                         pending: row.pending,
                         infected: row.infected,
+                        gate: row.gate,
                         touched: row.touched,
                         longest_pause: self.settings.longest_pause,
                     };
@@ -331,6 +338,7 @@ impl Locked {
             finalized: row.try_get("finalized")?,
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
+            gate: word_in(row, "submissions", "gate")?,
             touched: time("touched"),
         })
     }

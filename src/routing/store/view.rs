@@ -29,6 +29,7 @@ use crate::kernel::rows::word_in;
 use crate::kernel::words;
 use crate::routing::submission::ledger::{Ledger, LedgerFault};
 use crate::routing::submission::plan::PlannedAction;
+use crate::routing::submission::screening::{Gate, ScreeningRun};
 use crate::routing::submission::version::CurrentVersion;
 use crate::routing::table::Status;
 
@@ -214,6 +215,10 @@ pub struct SubmissionView {
     pub pending: i64,
     /// An attachment is infected.
     pub infected: bool,
+    /// What screening says.
+    pub gate: Gate,
+    /// Its current run of screening.
+    pub run: Option<ScreeningRun>,
     /// Attachments in their order.
     pub attachments: Vec<Scan>,
     /// The actions the form has now, or why they cannot be understood.
@@ -435,6 +440,8 @@ impl View {
             finalized: row.try_get("finalized")?,
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
+            gate: word_in(&row, "submissions", "gate")?,
+            run: row.try_get::<_, Option<Value>>("run")?.and_then(|run| serde_json::from_value(run).ok()),
             attachments: serde_json::from_value(attachments)
                 .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
             current: serde_json::from_value(current).map_err(|e| e.to_string()),

@@ -18,7 +18,9 @@ pub struct Cause<'a> {
 
 /// The runbook of an infected attachment.
 const INFECTED: &str = "rb-008-infected-attachment.md";
-/// The runbook of every failure but an infected attachment.
+/// The runbook of what screening keeps out.
+const SCREENED_OUT: &str = "rb-014-screening.md";
+/// The runbook of every other failure.
 const FAILED: &str = "rb-009-routing-failure.md";
 
 impl<'a> Cause<'a> {
@@ -46,6 +48,7 @@ impl<'a> Cause<'a> {
     pub fn runbook(&self) -> Runbook {
         let file = match self.reason {
             Some(FailReason::Infected) => INFECTED,
+            Some(FailReason::ScreenedOut) => SCREENED_OUT,
             Some(
                 FailReason::Refused
                 | FailReason::Exhausted

@@ -213,6 +213,8 @@ words! {
         NoActions = "no_actions",
         /// The ledger could not be read.
         LedgerDamaged = "ledger_damaged",
+        /// Its screening keeps it out.
+        ScreenedOut = "screened_out",
         /// A delivery in doubt is on hold by policy.
         InDoubt = "in_doubt",
     }
@@ -227,6 +229,7 @@ impl FailReason {
             Self::Exhausted => "its attempts are spent and something is still open",
             Self::Infected => "an attachment is infected (rb-008)",
             Self::NoActions => "its form has no actions",
+            Self::ScreenedOut => "its screening keeps it out (rb-014)",
             Self::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
             Self::InDoubt => "a delivery in doubt is on hold by policy",
         }

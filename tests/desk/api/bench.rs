@@ -149,6 +149,28 @@ impl Api {
         Self::on(Bench::with(variant).await, change).await
     }
 
+    /// With schema screening.
+    pub(crate) async fn screened() -> Self {
+        let variant = Variant { router: true, screening: true, audit_readable: true, ..Variant::default() };
+        let api = Self::on(Bench::with(variant).await, |_| ()).await;
+        let form = "INSERT INTO screening.forms (form_id, profile, since, enforced_since, set_by)
+                    VALUES ('f', 'fields', now() - interval '1 day', now() - interval '1 day', 'test')";
+        api.bench.eyes.batch_execute(form).await.expect("a screened form");
+        api
+    }
+
+    /// A finalized submission of the screened form, and its run.
+    pub(crate) async fn screened_submission(&self, text: &str) -> (Uuid, Uuid) {
+        let id = Rng::from_system().uuid();
+        let sql = format!(
+            "BEGIN; INSERT INTO submissions (id, form_id) VALUES ('{id}', 'f');
+             INSERT INTO submission_fields (submission_id, field_key, field_value, position) VALUES ('{id}', 'message', '{text}', 1); COMMIT"
+        );
+        self.bench.eyes.batch_execute(&sql).await.expect("finalized");
+        let sql = "SELECT id FROM screening.submissions WHERE subject = $1";
+        (id, self.bench.eyes.query_one(sql, &[&id]).await.expect("its run").get(0))
+    }
+
     /// An API on a database that has schema router already.
     pub(crate) async fn on(mut bench: Bench, change: impl FnOnce(&mut Bench)) -> Self {
         let ben = DeskUser { email: "ben@example.org".to_owned(), role: Role::Reviewer };

@@ -9,4 +9,5 @@ mod errors;
 mod list;
 mod live;
 mod schemathesis;
+mod screening;
 mod twice;

@@ -49,8 +49,9 @@ async fn the_description_is_a_valid_openapi_3_1_document() {
 /// A stream does not end, so schemathesis would wait for it: [`super::live`] reads it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing() {
-    let api = Api::new().await;
+    let api = Api::screened().await;
     api.many(20).await;
+    let (_, run) = api.screened_submission("a").await;
     let seen = api.reviewed("ada").await;
     let (closed, _) = api.done("rita", api.pending().await, "dismiss", json!({"reason": "spam"})).await;
     let dir = tempfile::tempdir().expect("a directory");
@@ -60,7 +61,7 @@ async fn schemathesis_finds_nothing() {
     let settings = format!(
         r#"
 [parameters]
-"path.id" = ["{}", "{}", "{}"]
+"path.id" = ["{}", "{}", "{}", "{run}"]
 
 [checks]
 positive_data_acceptance.expected-statuses = ["2xx", "403", "404", "409", "412", "422", "428"]

@@ -26,7 +26,8 @@ const FIRST_ERROR: &str =
 
 /// SQL, boolean, never NULL: the failure of this row was not confirmed by Slack. Counted are failures that this daemon
 /// finished, and those with an infected attachment that the scan worker recorded itself, after `not_before` (SQL,
-/// timestamptz or NULL). A confirmation counts for the finish it names.
+/// timestamptz or NULL). A confirmation counts for the finish it names. What screening keeps out is told once a day, on the next
+/// one: spam would bury the rest.
 pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before: &str) -> String {
     let infected = readiness.any_infected("s");
     format!(
@@ -34,7 +35,10 @@ pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before:
   AND (s.routing_result->'finished' IS NOT NULL
     OR (({not_before}::timestamptz IS NULL OR s.created_at >= {not_before}::timestamptz) AND {infected}))
   AND (s.routing_result#>>'{{alert,confirmed_at}}' IS NULL
-    OR s.routing_result#>>'{{alert,for}}' IS DISTINCT FROM s.routing_result#>>'{{finished,token}}'))"
+    OR s.routing_result#>>'{{alert,for}}' IS DISTINCT FROM s.routing_result#>>'{{finished,token}}')
+  AND (s.routing_result#>>'{{finished,reason}}' IS DISTINCT FROM '{out}' OR s.updated_at < {today}))",
+        out = FailReason::ScreenedOut.label(),
+        today = "(SELECT date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC')",
     )
 }
 

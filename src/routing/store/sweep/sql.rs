@@ -46,6 +46,7 @@ fn due(longest: &str) -> String {
 impl Statements {
     pub(in crate::routing::store) fn new(readiness: &Readiness) -> Self {
         let visible = readiness.is_visible();
+        let (gate, being_screened) = (readiness.gate("s"), readiness.is_being_screened("s"));
         let (finalized, pending, infected, ready) = (
             readiness.is_finalized("s"),
             readiness.pending_count("s"),
@@ -72,7 +73,7 @@ ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED"
                 "-- sweep_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.routing_result#>>'{{claim,token}}' AS token,
   clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
-  {visible} AS visible, {ready_at} AS ready_at, s.created_at, {TOUCHED} AS touched
+  {visible} AS visible, {gate} AS gate, {ready_at} AS ready_at, s.created_at, {TOUCHED} AS touched
 FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id",
                 ready_at = readiness.ready_at("s"),
             ),
@@ -97,7 +98,7 @@ WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.i
                 "-- sweep_infected
 SELECT f.id FROM (
   SELECT s.id FROM submissions s WHERE s.status = 'received' AND ($1::timestamptz IS NULL OR s.created_at >= $1)
-    AND {infected} AND ($2::uuid IS NULL OR s.id > $2) OFFSET 0
+    AND ({infected} OR {gate} = 'out') AND ($2::uuid IS NULL OR s.id > $2) OFFSET 0
 ) AS f ORDER BY f.id LIMIT $3"
             ),
             unready: format!(
@@ -105,7 +106,7 @@ SELECT f.id FROM (
 WITH u AS MATERIALIZED (
   SELECT s.id, s.created_at FROM submissions s
   WHERE s.status = 'received' AND ($2::timestamptz IS NULL OR s.created_at >= $2)
-    AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected}
+    AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected} AND NOT {being_screened}
 )
 SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at) FILTER (WHERE isfinite(u.created_at)))::float8 AS oldest,
   (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample, {visible} AS visible FROM u"

@@ -1,0 +1,40 @@
+//! What the routing knows of a submission's screening: whether it may be claimed, and how far its run is. Pure.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::kernel::words;
+
+words! {
+    /// What screening says of a submission (`screening.gate`).
+    Gate {
+        /// It is not screened, or published.
+        Passed = "passed",
+        /// Its screening goes on.
+        Waiting = "waiting",
+        /// It stays out.
+        Out = "out",
+    }
+}
+
+/// A run of screening, in codes and counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreeningRun {
+    /// Its id.
+    pub id: Uuid,
+    /// Its number, from 1.
+    pub run: u32,
+    /// Its state, as the lifecycle `screening` calls it.
+    pub state: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// Whether the submission waits for it.
+    pub enforced: bool,
+    /// The judge's score.
+    pub score: Option<u8>,
+    /// Why no machine approves it alone.
+    pub bars: Vec<String>,
+    /// Why its job was given up on.
+    pub dead: Option<String>,
+}

@@ -1,0 +1,85 @@
+//! Another run: where the gate would be shut for ever, and where a person asks for one; what it leaves behind.
+
+use maple_router::screening::store::people::Rescreened;
+use uuid::Uuid;
+
+use crate::harness::Scene;
+
+async fn rescreened(scene: &Scene, submission: Uuid) -> (Rescreened, Option<Uuid>) {
+    let answer = scene.daemon.pool().transaction("screening_rescreen", async |tx| {
+        scene.daemon.rescreen(&tx, submission, ("operator:x", "because")).await
+    });
+    answer.await.expect("answered")
+}
+
+#[tokio::test]
+async fn who_is_routed_again_after_an_infection_is_screened_anew() {
+    let scene = Scene::new().await;
+    let on = scene.submit("on", "a").await;
+    let old = scene.run_of(on).await;
+    scene.sql(&format!("UPDATE submissions SET status = 'failed' WHERE id = '{on}'")).await;
+    assert_eq!(scene.store.births(100).await.expect("a pass"), 0, "it has failed");
+    scene.sql(&format!("UPDATE submissions SET status = 'received' WHERE id = '{on}'")).await;
+    assert_eq!(scene.gate(on).await, "waiting", "its run is closed");
+    scene.store.births(100).await.expect("a pass");
+    let fresh = scene.run_of(on).await;
+    assert!(fresh != old, "another run");
+    assert_eq!(scene.state(fresh).await, "RECEIVED");
+    assert_eq!(scene.store.births(100).await.expect("a pass"), 0, "once");
+    scene.put(fresh, "PUBLISHED").await;
+    assert_eq!(scene.gate(on).await, "passed");
+}
+
+#[tokio::test]
+async fn a_shadow_of_what_is_to_be_held_is_followed_by_a_run_that_counts() {
+    let scene = Scene::new().await;
+    // Created while the form was being enforced: born in its shadow.
+    let shadow = scene.submit("shadow", "a").await;
+    scene
+        .sql("UPDATE screening.forms SET enforced_since = now() - interval '1 hour' WHERE form_id = 'shadow'")
+        .await;
+    assert_eq!(scene.gate(shadow).await, "waiting");
+    assert_eq!(scene.daemon.births(100).await.expect("a pass"), 1);
+    let enforced: bool = scene
+        .one(&format!("SELECT enforced FROM screening.submissions WHERE subject = '{shadow}' AND current"))
+        .await;
+    assert!(enforced);
+}
+
+#[tokio::test]
+async fn what_changed_in_review_may_be_screened_again_and_its_entry_ends() {
+    let scene = Scene::new().await;
+    let on = scene.submit("on", "a").await;
+    let run = scene.run_of(on).await;
+    scene.put(run, "TIER2_SCANNING").await;
+    scene.sql(&format!("UPDATE screening.submissions SET state = 'NEEDS_REVIEW' WHERE id = '{run}'")).await;
+    assert_eq!(rescreened(&scene, on).await, (Rescreened::Open, Some(run)), "a person decides about it");
+    scene.sql(&format!("UPDATE submission_fields SET field_value = 'x' WHERE submission_id = '{on}'")).await;
+    let (answer, fresh) = rescreened(&scene, on).await;
+    assert_eq!(answer, Rescreened::Done);
+    assert_eq!(scene.run_of(on).await, fresh.expect("a run"));
+    let closed: String =
+        scene.one(&format!("SELECT closed_why FROM screening.submissions WHERE id = '{run}'")).await;
+    assert_eq!(closed, "superseded");
+    crate::people::upkeep(&scene).once().await.expect("a pass");
+    assert_eq!(
+        scene.entries(run).await,
+        ["screening unavailable Expired"],
+        "nobody can decide about it any more"
+    );
+}
+
+#[tokio::test]
+async fn a_backend_that_prepares_its_transaction_finalizes_a_screened_form() {
+    let scene = Scene::new().await;
+    let (id, backend) = (Uuid::new_v4(), scene.db.client_as("forms_app").await.expect("a connection"));
+    let prepared = backend
+        .batch_execute(&format!(
+            "BEGIN; INSERT INTO submissions (id, form_id) VALUES ('{id}', 'on'); PREPARE TRANSACTION '{id}'"
+        ))
+        .await;
+    prepared.expect("prepared");
+    backend.batch_execute(&format!("COMMIT PREPARED '{id}'")).await.expect("committed");
+    let run = scene.run_of(id).await;
+    assert_eq!(scene.state(run).await, "RECEIVED");
+}
