@@ -372,8 +372,9 @@ CREATE FUNCTION screening.is_shut_out(s public.submissions, r screening.submissi
 RETURN s.status = 'received' AND router.is_finalized(s) AND CASE WHEN r.enforced THEN r.closed_at IS NOT NULL ELSE
     EXISTS (SELECT FROM screening.forms f WHERE f.form_id = r.form_id AND f.enforced_since <= s.created_at) END;
 
--- Puts another run in the place of a run, which is closed where it had not ended. Answers it.
-CREATE FUNCTION screening.follow(old screening.submissions, profile text, force_review boolean, actor text, reason text) RETURNS uuid
+-- Puts another run in the place of a run that the caller has locked, and that is closed where it had not ended: as the form wants it now, or
+-- as it was where the form is not screened any more. Answers it.
+CREATE FUNCTION screening.follow(old screening.submissions, actor text, reason text) RETURNS uuid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -385,9 +386,9 @@ BEGIN
         closed_why = CASE WHEN x.ended_at IS NULL THEN COALESCE(x.closed_why, 'superseded') ELSE x.closed_why END
     WHERE x.id = old.id;
     INSERT INTO screening.submissions (subject, run, enforced, form_id, profile, force_review, opened_by, opened_why)
-    SELECT old.subject, old.run + 1,
-        old.enforced OR EXISTS (SELECT FROM screening.forms f WHERE f.form_id = old.form_id AND f.enforced_since IS NOT NULL),
-        old.form_id, profile, force_review, actor, reason
+    SELECT old.subject, old.run + 1, old.enforced OR f.enforced_since IS NOT NULL, old.form_id, COALESCE(f.profile, old.profile),
+        COALESCE(f.force_review, old.force_review), actor, reason
+    FROM (SELECT) AS one LEFT JOIN screening.forms f ON f.form_id = old.form_id
     RETURNING id INTO fresh;
     RETURN fresh;
 END
@@ -395,7 +396,8 @@ $$;
 
 -- Makes the run of a submission that is to have one: its first, or another where the gate would be shut for ever. That is behind a run that
 -- closed with its submission, which is routed again, and behind one of the shadow whose form was enforced just before the submission came.
--- Rings nobody: it is called in the backend's transaction, which may be a prepared one (router/003); the poll finds it. Answers whether it did.
+-- Rings nobody, and locks no run that stays: it is called in the backend's transaction, which may be a prepared one (router/003), and the
+-- screener would wait for it. Answers whether it did.
 CREATE FUNCTION screening.birth(submission uuid) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -404,7 +406,7 @@ DECLARE
     born uuid;
     old screening.submissions;
 BEGIN
-    SELECT x.* INTO old FROM screening.submissions x WHERE x.subject = submission AND x.current FOR NO KEY UPDATE;
+    SELECT x.* INTO old FROM screening.submissions x WHERE x.subject = submission AND x.current;
     IF NOT FOUND THEN
         INSERT INTO screening.submissions (subject, run, enforced, form_id, profile, force_review)
         SELECT s.id, 1, COALESCE(f.enforced_since <= s.created_at, false), f.form_id, f.profile, f.force_review
@@ -412,7 +414,11 @@ BEGIN
         WHERE s.id = submission AND s.status = 'received' AND f.since <= s.created_at AND router.is_finalized(s)
         ON CONFLICT DO NOTHING RETURNING id INTO born;
     ELSIF EXISTS (SELECT FROM public.submissions s WHERE s.id = submission AND screening.is_shut_out(s, old)) THEN
-        born := screening.follow(old, old.profile, old.force_review, NULL, NULL);
+        -- Whoever came first has put another in its place.
+        SELECT x.* INTO old FROM screening.submissions x WHERE x.id = old.id AND x.current FOR NO KEY UPDATE;
+        IF FOUND THEN
+            born := screening.follow(old, NULL, NULL);
+        END IF;
     END IF;
     IF born IS NULL THEN
         RETURN false;
@@ -737,7 +743,7 @@ BEGIN
         VALUES (submission, 1, f.enforced_since IS NOT NULL, f.form_id, f.profile, f.force_review, actor, reason)
         RETURNING id INTO fresh;
     ELSE
-        fresh := screening.follow(old, COALESCE(f.profile, old.profile), COALESCE(f.force_review, old.force_review), actor, reason);
+        fresh := screening.follow(old, actor, reason);
     END IF;
     INSERT INTO screening.submission_state_events (submission_id, to_state, trigger, actor, actor_type, metadata)
     VALUES (fresh, 'RECEIVED', 'api-submission', actor, 'admin', jsonb_build_object('run', COALESCE(old.run, 0) + 1));

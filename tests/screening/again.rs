@@ -83,3 +83,42 @@ async fn a_backend_that_prepares_its_transaction_finalizes_a_screened_form() {
     let run = scene.run_of(id).await;
     assert_eq!(scene.state(run).await, "RECEIVED");
 }
+
+#[tokio::test]
+async fn a_backend_that_is_slow_to_commit_holds_no_run() {
+    let scene = Scene::new().await;
+    let on = scene.submit("on", "a").await;
+    let run = scene.run_of(on).await;
+    let slow = scene.db.superuser().await.expect("a connection");
+    slow.batch_execute(&format!("BEGIN; SELECT router.note_readiness('{on}', 'scan_clean', false)"))
+        .await
+        .expect("noted");
+    let settles = format!(
+        "SET lock_timeout = '2s'; UPDATE screening.submissions SET version = version + 1 WHERE id = '{run}'; RESET lock_timeout"
+    );
+    scene.sql(&settles).await;
+    slow.batch_execute("COMMIT").await.expect("committed");
+}
+
+#[tokio::test]
+async fn two_who_see_the_same_gap_make_one_run() {
+    let scene = Scene::new().await;
+    let on = scene.submit("on", "a").await;
+    scene.sql(&format!("UPDATE submissions SET status = 'failed' WHERE id = '{on}'")).await;
+    scene.sql("UPDATE screening.forms SET force_review = true WHERE form_id = 'on'").await;
+    scene.sql(&format!("SET session_replication_role = replica; UPDATE submissions SET status = 'received' WHERE id = '{on}'; SET session_replication_role = origin")).await;
+    let first = scene.db.superuser().await.expect("a connection");
+    first.batch_execute("BEGIN; SELECT screening.births(10)").await.expect("a pass");
+    let second = scene.daemon.clone();
+    let waits = tokio::spawn(async move { second.births(10).await });
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    first.batch_execute("COMMIT").await.expect("committed");
+    assert_eq!(waits.await.expect("it ends").expect("a pass"), 0, "the first has made it");
+    let runs: i64 =
+        scene.one(&format!("SELECT count(*) FROM screening.submissions WHERE subject = '{on}'")).await;
+    assert_eq!(runs, 2);
+    let forced: bool = scene
+        .one(&format!("SELECT force_review FROM screening.submissions WHERE subject = '{on}' AND current"))
+        .await;
+    assert!(forced, "as the form wants it now");
+}

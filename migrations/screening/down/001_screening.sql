@@ -17,7 +17,7 @@ DELETE FROM router.grey_queue_causes WHERE cause IN ('screening', 'screening_job
 DROP VIEW IF EXISTS screening.jobs;
 -- They have the runs' row as an argument.
 DROP FUNCTION IF EXISTS screening.is_shut_out(public.submissions, screening.submissions),
-    screening.follow(screening.submissions, text, boolean, text, text);
+    screening.follow(screening.submissions, text, text);
 DROP TABLE IF EXISTS screening.published, screening.snapshots, screening.calibrations, screening.waivers, screening.spent,
     screening.verdicts, screening.findings, screening.scan_results, screening.submission_state_events, screening.submissions,
     screening.forms;
