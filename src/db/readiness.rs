@@ -89,25 +89,26 @@ impl Readiness {
         }
     }
 
-    /// SQL, time or NULL: the time since when the row is ready, where the database knows it. That is its publication where it is screened,
-    /// and without attachments the time of finalizing; the end of a scan is recorded nowhere. Never infinite. For measuring only.
+    /// SQL, time or NULL: the time since when the row is ready, where the database knows it. Without attachments that is the time of
+    /// finalizing, or of its publication where it is screened; the end of a scan is recorded nowhere. Never infinite. For measuring only.
     #[must_use]
     pub fn ready_at(&self, alias: &str) -> String {
         let finalized = match &self.finalized_column {
             Some(column) => format!("{alias}.{column}"),
             None => format!("{alias}.created_at"),
         };
-        let ready = format!(
-            "CASE WHEN isfinite({finalized}) AND NOT EXISTS \
-             (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {finalized} END"
-        );
-        if self.is_screened {
+        let ready = if self.is_screened {
             format!(
-                "COALESCE((SELECT x.ended_at FROM screening.submissions x WHERE x.subject = {alias}.id AND x.current AND x.enforced), {ready})"
+                "COALESCE((SELECT x.ended_at FROM screening.submissions x WHERE x.subject = {alias}.id AND x.current AND x.enforced \
+                 AND x.state = 'PUBLISHED'), {finalized})"
             )
         } else {
-            format!("({ready})")
-        }
+            finalized.clone()
+        };
+        format!(
+            "(CASE WHEN isfinite({finalized}) AND NOT EXISTS \
+             (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {ready} END)"
+        )
     }
 
     /// SQL, boolean, never NULL: this role sees every row of `attachments`, so that a missing one does not exist.

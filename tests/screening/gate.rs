@@ -1,5 +1,7 @@
 //! The gate: which submissions may be claimed, whoever claims, and what brings them there.
 
+use maple_router::db::readiness::Readiness;
+
 use crate::harness::Scene;
 
 #[tokio::test]
@@ -64,6 +66,29 @@ async fn an_event_comes_when_the_run_has_ended_and_not_before() {
         assert_eq!((answer.as_str(), scene.state(run).await.as_str()), ("done", state));
         assert_eq!(scene.events(on).await, ["screened"], "{state}: whoever claims it sees what follows");
     }
+}
+
+/// A lag is measured from then on: people who took three days are no delay of the routing.
+#[tokio::test]
+async fn ready_is_what_has_no_attachments_since_its_publication() {
+    let scene = Scene::new().await;
+    let readiness = Readiness::new(None).expect("a readiness").screened(true);
+    let since = async |id: uuid::Uuid| -> Option<bool> {
+        let sql = format!(
+            "SELECT {} > s.created_at + interval '1 hour' FROM submissions s WHERE s.id = '{id}'",
+            readiness.ready_at("s")
+        );
+        scene.one(&sql).await
+    };
+    let (open, on) = (scene.submit("open", "a").await, scene.submit("on", "b").await);
+    scene.put(scene.run_of(on).await, "PUBLISHED").await;
+    scene.sql("UPDATE submissions SET created_at = created_at - interval '3 days'").await;
+    assert_eq!((since(open).await, since(on).await), (Some(false), Some(true)));
+    scene.put(scene.run_of(on).await, "REJECTED").await;
+    assert_eq!(since(on).await, Some(false), "it is not published");
+    scene.put(scene.run_of(on).await, "PUBLISHED").await;
+    scene.sql(&format!("INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status) VALUES ('{on}', 'a', 'b', 'o', 'clean')")).await;
+    assert_eq!(since(on).await, None, "the end of its scan is recorded nowhere");
 }
 
 #[tokio::test]
