@@ -146,7 +146,10 @@ impl Subject for JobSubject {
                     mendable: true,
                 });
             }
-            if found.run.origin.is_some() && self.store.is_blocked(id).await? {
+            if found.state == State::Published.label()
+                && found.run.origin.is_some()
+                && self.store.is_blocked(id).await?
+            {
                 let what = "a rule blocks what its trusted origin brought, and it is published: look whether the origin is to be trusted, \
                             tell whoever uses it, and dismiss this entry";
                 return Ok(Looked::Missing { what: vec![what.to_owned()], failure: None, mendable: false });

@@ -56,8 +56,6 @@ SELECT EXISTS (SELECT FROM public.submissions s WHERE s.id = $1 AND s.status = '
   AND s.routing_result#>>'{finished,reason}' = 'screened_out') AS yes";
 const AS_SCREENED: &str = "-- screening_as_screened
 SELECT EXISTS (SELECT FROM screening.submissions r JOIN public.submissions s ON s.id = r.subject WHERE r.id = $1
-  AND NOT (r.state = 'PUBLISHED' AND r.origin IS NOT NULL AND EXISTS (SELECT FROM screening.scan_results x
-    WHERE x.submission_id = r.id AND x.job_type = 'tier1-scan' AND x.verdict = 'fail'))
   AND (NOT r.enforced OR r.state <> 'PUBLISHED' OR screening.gate(s.id, s.form_id::text, s.created_at) = 'passed')) AS yes";
 
 impl ScreeningStore {
