@@ -135,3 +135,19 @@ fn git_settings(config: &Config, fetches: &Path) -> GitSettings {
         ..GitSettings::new(fetches.to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_trusted_on_one_host_and_never_without_tls() {
+        let of = |name: &str| trust(name, &["plain.example:80".to_owned()]);
+        let holds = |name: &str, host: &str| of(name).is_some_and(|trust| trust.host == host);
+        assert!(holds("openai", "github.com"));
+        assert!(holds("GitLab.com/openai", "gitlab.com"));
+        assert!(!holds("openai", "gitlab.com"), "somebody else may have that name there");
+        assert_eq!(of("gitlab.com/openai").map(|trust| trust.owners), Some(vec!["openai".to_owned()]));
+        assert!(of("plain.example:80/openai").is_none(), "whoever is on the line could be it");
+    }
+}

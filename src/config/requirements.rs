@@ -231,6 +231,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "screening.judge.slots": |c| (1..=64).contains(&c.screening.judge.slots), "must be from 1 to 64", DEFAULT;
     "screening.git.timeout": |c| within(c.screening.git.timeout, 1, 120), "must be from 1s to 2min", "the default is 20s";
     "screening.git.max_files": |c| (1..=100_000).contains(&c.screening.git.max_files), "must be from 1 to 100000", DEFAULT;
+    "screening.git.trusted": |c| c.screening.git.trusted.iter().all(|name| is_owner(name)),
+        "must be owners of github.com, or host/owner", "e.g. \"anthropics\", or \"gitlab.com/gitlab-org\"";
     "screening.git.ca_file": |c| c.screening.git.ca_file.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "leave the key out for the system's certificates";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
@@ -284,6 +286,15 @@ fn qualified(c: &Config) -> bool {
     [&c.pubsub.subscription, &c.pubsub.topic, &c.pubsub.dead_letter_topic, &c.pubsub.dead_letter_subscription]
         .iter()
         .all(|name| name.starts_with("projects/"))
+}
+
+/// An owner of repositories, alone or behind its host.
+fn is_owner(text: &str) -> bool {
+    let (host, owner) = text.rsplit_once('/').unwrap_or(("github.com", text));
+    let is_name = |name: &str, more: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    is_name(owner, "-_.") && is_name(host, "-.:")
 }
 
 fn is_http_url(text: &str) -> bool {
@@ -509,6 +520,8 @@ mod tests {
             ("screening.judge.slots", |c| c.screening.judge.slots = 65),
             ("screening.git.timeout", |c| c.screening.git.timeout = Duration::ZERO),
             ("screening.git.max_files", |c| c.screening.git.max_files = 0),
+            ("screening.git.trusted", |c| c.screening.git.trusted = vec!["https://github.com/a".into()]),
+            ("screening.git.trusted", |c| c.screening.git.trusted = vec!["github.com/".into()]),
             ("screening.git.ca_file", |c| c.screening.git.ca_file = Some("ca.pem".into())),
             ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
