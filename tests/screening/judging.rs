@@ -108,6 +108,58 @@ async fn a_judge_that_is_away_spends_nothing_and_what_waits_is_asked_about_when_
     assert_eq!(most, 1, "each was asked about once");
 }
 
+/// A text at which the judge fails while it answers others shuts nobody out for hours, and is paid for.
+#[tokio::test]
+async fn what_the_judge_fails_at_three_times_beside_others_is_a_persons() {
+    let scene = Scene::new().await;
+    scene.calibrate().await;
+    let judge = ScriptedJudge::start().await.expect("a judge");
+    judge.set(Mode::Scored(92));
+    let mut screening = Screening::default();
+    screening.judge.pause = Duration::from_millis(50);
+    let working = Scene::work(scene.tools(Some(&judge), &screening));
+    let hard = {
+        judge.next(1, Mode::HalfBody);
+        let on = scene.submit("on", "a text that is too much for it").await;
+        scene.run_of(on).await
+    };
+    for turn in 1..=3 {
+        let began = std::time::Instant::now();
+        let tried = format!(
+            "SELECT returned >= {turn} AND lease_token IS NULL OR state <> 'TIER2_SCANNING' FROM screening.submissions WHERE id = '{hard}' AND state IN ('TIER2_SCANNING', 'NEEDS_REVIEW')"
+        );
+        while !scene.eyes.query_opt(&tried, &[]).await.expect("asked").is_some_and(|row| row.get(0)) {
+            assert!(began.elapsed() < crate::harness::PATIENCE, "turn {turn}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if turn == 3 {
+            break;
+        }
+        assert_eq!(scene.state(hard).await, "TIER2_SCANNING", "turn {turn}");
+        scene
+            .sql(&format!(
+                "UPDATE screening.submissions SET available_at = now() + interval '1 day' WHERE id = '{hard}'"
+            ))
+            .await;
+        let other = scene.submit("on", &format!("another, {turn}")).await;
+        scene.until(scene.run_of(other).await, &["PUBLISHED"]).await;
+        judge.next(1, Mode::HalfBody);
+        scene
+            .sql(&format!("UPDATE screening.submissions SET available_at = now() WHERE id = '{hard}'"))
+            .await;
+    }
+    scene.until(hard, &["NEEDS_REVIEW"]).await;
+    let why: String = scene.one(&format!("SELECT metadata->>'why' FROM screening.submission_state_events WHERE submission_id = '{hard}' AND trigger = 'tier2-unavailable'")).await;
+    assert_eq!(why, "no_answer");
+    let (spent, answered): (i64, i64) = {
+        let row = scene.eyes.query_one("SELECT (SELECT sum(tokens)::bigint FROM screening.spent), (SELECT sum(prompt_tokens + completion_tokens)::bigint FROM screening.verdicts)", &[]).await;
+        let row = row.expect("a row");
+        (row.get(0), row.get(1))
+    };
+    assert!(spent > answered, "three questions came to nothing, and cost: {spent} {answered}");
+    working.stop().await;
+}
+
 #[tokio::test]
 async fn without_a_judge_and_after_the_patience_people_decide() {
     let scene = Scene::new().await;

@@ -2,6 +2,7 @@
 
 use devkit::judge::{Mode, ScriptedJudge};
 use maple_router::config::{Screening, ScreeningForm};
+use maple_router::kernel::jobs::listener::Listener;
 
 use crate::harness::{PATIENCE, Scene};
 
@@ -282,6 +283,18 @@ async fn whoever_came_back_is_not_taken_for_dead() {
     let working = Scene::work(scene.tools(None, &screening()));
     scene.until(run, &["NEEDS_REVIEW"]).await;
     working.stop().await;
+}
+
+/// A screener whose workers are gone would wait for ever, and look alive.
+#[tokio::test]
+async fn a_worker_that_may_not_go_on_ends_the_screener() {
+    let scene = Scene::new().await;
+    let stop = tokio_util::sync::CancellationToken::new();
+    let tools = scene.tools(None, &screening());
+    let running = tokio::spawn(maple_router::screening::worker::run(tools, Listener::silent, stop.clone()));
+    scene.sql("REVOKE SELECT ON screening.submissions FROM maple_screener").await;
+    let in_order = tokio::time::timeout(PATIENCE, running).await.expect("in time").expect("it ends");
+    assert!(!in_order && !stop.is_cancelled());
 }
 
 #[tokio::test]
