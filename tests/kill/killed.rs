@@ -1,4 +1,4 @@
-//! SIGKILL at every point, with a successor, and with one and two others running: everything ends `routed`, every
+//! SIGKILL at every point, with a successor, and with one other running, and with two at night: everything ends `routed`, every
 //! recipient has the mail, and one has it twice only where the protocol allows (P1, P2, P3, P8).
 
 use devkit::stage::Source;
@@ -21,7 +21,7 @@ async fn three_routers(source: Source) {
     every_point(source, 3).await;
 }
 
-devkit::with_either_source!(one_router_and_its_successor; at_night: two_routers, three_routers);
+devkit::with_either_source!(one_router_and_its_successor; at_night: two_routers; only_at_night: three_routers);
 
 async fn every_point(source: Source, routers: usize) {
     play(points(source).into_iter(), SIDE_BY_SIDE, |point| killed_at(source, point, routers)).await;

@@ -172,7 +172,8 @@ impl Point {
     }
 
     /// Whether a committed beginning or record has written its row: one that finds the row locked (a heartbeat, another
-    /// router's look) commits without it, and writes it alone afterwards, at a point of its own.
+    /// router's look) commits without it, and writes it alone afterwards, at a point of its own. What is counted after such
+    /// a one is counted one too early: before the second action has begun, no record is the second action's.
     pub(crate) fn is_met(&self, row: &Row, trapped: &Trapped) -> Result<(), TooLate> {
         let begun = |key: &str| !row.entry(key)["begun"].is_null();
         let written = match self.place {
@@ -180,6 +181,7 @@ impl Point {
             Place::Wire(Trap::CommitAnswered("begin"), _) => begun("2|c@x.test"),
             Place::Wire(Trap::CommitAnswered("record"), 1) => row.entry("1|a@x.test")["state"] == "accepted",
             Place::Wire(Trap::CommitAnswered("record"), _) => row.status == "routed",
+            Place::Wire(Trap::CommitSent("record"), 2) => begun("2|c@x.test"),
             Place::Wire(..) | Place::Relay(..) | Place::Ack => true,
         };
         if written { Ok(()) } else { Err(TooLate(trapped.caught_for())) }

@@ -129,15 +129,20 @@ fn share(
     }
 }
 
+/// Sequences of a run that nobody asks for more: two minutes. `make nightly` asks for 5,000.
+const SEQUENCES: u64 = 150;
+/// Sequences from which on everything that can be reached is.
+const ALL_IS_REACHED: u64 = 500;
+
 #[test]
 fn every_sequence_keeps_the_properties() {
-    sequences(Source::Pubsub, number("SIM_SEQUENCES", 500));
+    sequences(Source::Pubsub, number("SIM_SEQUENCES", SEQUENCES));
 }
 
 /// A sixth of them, because only what carries the events is another.
 #[test]
 fn every_sequence_keeps_the_properties_without_a_broker() {
-    sequences(Source::Postgres, number("SIM_SEQUENCES", 500) / 6);
+    sequences(Source::Postgres, number("SIM_SEQUENCES", SEQUENCES) / 6);
 }
 
 #[expect(clippy::print_stdout, reason = "a failure is played again from what is printed")]
@@ -160,7 +165,7 @@ fn sequences(source: Source, sequences: u64) {
     let (table, rare) = coverage.report(source);
     println!("{table}");
     assert!(failures.is_empty(), "SIM_SEED={seed}\n{}", failures.join("\n\n"));
-    assert!(sequences < 500 || rare.is_empty(), "reached too rarely: {rare:#?}");
+    assert!(sequences < ALL_IS_REACHED || rare.is_empty(), "reached too rarely: {rare:#?}");
 }
 
 /// The sequences of a seed are the same every time, whatever becomes of them.

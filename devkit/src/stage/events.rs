@@ -158,10 +158,11 @@ fn counted(row: &tokio_postgres::Row, column: usize) -> Result<usize> {
 }
 
 /// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`. Tests after
-/// `at_night` run with the second only by `make nightly`: what they add to the others is no matter of the source.
+/// `at_night` run with the second only by `make nightly`: what they add to the others is no matter of the source. Those after
+/// `only_at_night` run with neither before: what they add is one more of the same.
 #[macro_export]
 macro_rules! with_either_source {
-    ($($name:ident),* $(,)? $(; at_night: $($late:ident),+ $(,)?)?) => {
+    ($($name:ident),* $(,)? $(; at_night: $($late:ident),+)? $(; only_at_night: $($latest:ident),+)?) => {
         mod pubsub {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
@@ -170,6 +171,11 @@ macro_rules! with_either_source {
             $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $late() {
                 super::$late($crate::stage::Source::Pubsub).await;
+            })+)?
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "for make nightly"]
+            async fn $latest() {
+                super::$latest($crate::stage::Source::Pubsub).await;
             })+)?
         }
         mod postgres {
@@ -181,6 +187,11 @@ macro_rules! with_either_source {
             #[ignore = "for make nightly"]
             async fn $late() {
                 super::$late($crate::stage::Source::Postgres).await;
+            })+)?
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "for make nightly"]
+            async fn $latest() {
+                super::$latest($crate::stage::Source::Postgres).await;
             })+)?
         }
     };
