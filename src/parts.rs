@@ -157,6 +157,27 @@ pub fn other_pool(
     Ok(Pool::new(&Database { pooling, ..settings }, options)?)
 }
 
+/// The connections of people's decisions, at the desk and by `review`: as the desk's own role where `[desk] database_url` names it,
+/// else as the daemon's, which may not decide about screening.
+///
+/// # Errors
+/// [`PartError`].
+pub fn desk_pool(
+    config: &Config,
+    settings: Database,
+    name: &str,
+    clock: Arc<dyn Clock>,
+) -> Result<Pool, PartError> {
+    let Some((own, password)) = config.desk_database(settings.clone())? else {
+        return other_pool(config, settings, name, clock);
+    };
+    let mut options = PoolOptions::new(clock);
+    name.clone_into(&mut options.application_name);
+    options.password = password.map(|password| password.expose().to_owned());
+    let pooling = own.pooling.or(Some(Pooling::Transaction));
+    Ok(Pool::new(&Database { pooling, ..own }, options)?)
+}
+
 fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());

@@ -17,6 +17,20 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
 END
 $$;
 
+-- The desk's role: all that the daemon's may, and to decide about runs as a person. The daemon's is the backend's as well, and whoever fills
+-- in forms for others must not approve them.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'maple_desk') THEN
+        CREATE ROLE maple_desk LOGIN IN ROLE forms_app;
+    ELSIF NOT pg_has_role('maple_desk', 'forms_app', 'USAGE') THEN
+        GRANT forms_app TO maple_desk;
+    END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+END
+$$;
+
 INSERT INTO router.grey_queue_causes (cause, subject_kind, queue) VALUES
     ('screening', 'screening_run', 'screening'),
     ('screening_job', 'screening_job', 'operations');
@@ -784,7 +798,7 @@ AS $$ SELECT * FROM router.any_failure_of(submission) f WHERE f.reason <> 'scree
 
 -- ── rights ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-GRANT USAGE ON SCHEMA screening TO maple_screener, forms_app, forms_loader;
+GRANT USAGE ON SCHEMA screening TO maple_screener, maple_desk, forms_app, forms_loader;
 GRANT SELECT ON screening.forms, screening.submissions, screening.submission_state_events, screening.scan_results, screening.findings,
     screening.verdicts, screening.spent, screening.waivers, screening.calibrations, screening.snapshots, screening.published, screening.jobs
     TO maple_screener, forms_app;
@@ -804,6 +818,6 @@ REVOKE EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid), router.evalu
 REVOKE EXECUTE ON FUNCTION router.evaluate_unscreened_readiness(uuid) FROM forms_app;
 GRANT EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid) TO forms_app;
 GRANT EXECUTE ON FUNCTION screening.job_type(text) TO maple_screener, forms_app;
-GRANT EXECUTE ON FUNCTION screening.gate(uuid, text, timestamptz), screening.decide(uuid, bigint, text, text, text),
-    screening.lock_run(uuid), screening.redrive(uuid), screening.rescreen(uuid, text, text), screening.reconcile(int), screening.births(int) TO forms_app;
+GRANT EXECUTE ON FUNCTION screening.decide(uuid, bigint, text, text, text) TO maple_desk;
+GRANT EXECUTE ON FUNCTION screening.gate(uuid, text, timestamptz), screening.lock_run(uuid), screening.redrive(uuid), screening.rescreen(uuid, text, text), screening.reconcile(int), screening.births(int) TO forms_app;
 GRANT EXECUTE ON FUNCTION screening.content(uuid, uuid, text, int), screening.digest_of(uuid), screening.births(int) TO maple_screener;

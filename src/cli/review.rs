@@ -21,6 +21,7 @@ use crate::grey_queue::commands::{Commands, People};
 use crate::grey_queue::decide::{Person, Verb as Decision};
 use crate::grey_queue::table::{ADMIN, who};
 use crate::kernel::Who;
+use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
 use crate::parts;
 
@@ -96,7 +97,9 @@ struct Review {
 
 impl Review {
     async fn open(ctx: &Context, setup: &Setup) -> Result<Self, CliError> {
-        let (config, pool) = (setup.config.clone(), setup.pool.clone());
+        let config = setup.config.clone();
+        let (name, clock) = ("maple-router review", Arc::new(SystemClock));
+        let pool = parts::desk_pool(&config, config.database.clone(), name, clock).map_err(setup::part)?;
         let store = setup.writing_store()?;
         let people = Arc::new(Known::of(&config));
         let commands =

@@ -105,6 +105,11 @@ section! {
         auth: DeskAuth = DeskAuth::Link,
         /// File holding the secret that credentials are digested with; absent: systemd's credential `desk-secret`.
         secret_file: Option<PathBuf> = None,
+        /// Connection string of the desk's own role, `maple_desk`, which alone may decide about screened submissions; absent: the
+        /// daemon's, which may not, because the backend shares it.
+        database_url: Option<String> = None,
+        /// File holding the password of that role; absent: systemd's credential `desk-database-password`, where there is one.
+        database_password_file: Option<PathBuf> = None,
         /// `[desk.users.NAME]`
         users: BTreeMap<String, DeskUser> = BTreeMap::new(),
         /// `[desk.assertion]`

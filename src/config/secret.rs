@@ -10,8 +10,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::dsn::Dsn;
 use super::surroundings::Surroundings;
-use super::{Config, SignerKind};
+use super::{Config, Database, DatabaseAuth, SignerKind};
 
 /// Directory in which an operator's command line finds the files that systemd hands to the service.
 pub const OPERATOR_CREDENTIALS: &str = "/etc/maple-router/credentials";
@@ -33,6 +34,8 @@ pub const HEARTBEAT_URL: &str = "heartbeat-url";
 pub const BOUNCE_SECRET: &str = "bounce-secret";
 /// Credential name of the key that the audit log's digests are made with (`audit.key_file`).
 pub const AUDIT_KEY: &str = "audit-key";
+/// Credential name of the password of the desk's database role (`desk.database_password_file`).
+pub const DESK_DATABASE_PASSWORD: &str = "desk-database-password";
 /// Credential name of the secret that the desk's credentials are digested with (`desk.secret_file`).
 pub const DESK_SECRET: &str = "desk-secret";
 /// Credential of the backend's key for uploads.
@@ -211,6 +214,33 @@ impl Config {
     /// The secret of the desk, if one is configured. Not among [`every_one`]: without it there is no desk, and routing goes on.
     pub fn desk_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(DESK_SECRET, self.desk.secret_file.as_deref(), &self.surroundings)
+    }
+
+    /// Connections as the desk's own role, within the bounds of `settings`, and its password, if one is configured; `None` where
+    /// the desk comes as the daemon's.
+    ///
+    /// The daemon's role is the backend's as well, and whoever fills in forms for others must not approve them: the function by
+    /// which people decide about screening is the own role's alone.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn desk_database(
+        &self,
+        settings: Database,
+    ) -> Result<Option<(Database, Option<Secret>)>, SecretError> {
+        let Some(url) = &self.desk.database_url else { return Ok(None) };
+        let file = self.desk.database_password_file.as_deref();
+        let password = read(DESK_DATABASE_PASSWORD, file, &self.surroundings)?.map(|found| found.secret);
+        let has_password = password.is_some() || Dsn::read(url).has_password;
+        let own = Database {
+            url: url.clone(),
+            auth: if has_password { DatabaseAuth::Password } else { settings.auth },
+            password_file: None,
+            listen_url: None,
+            pooling: settings.said_pooling(),
+            ..settings
+        };
+        Ok(Some((own, password)))
     }
 
     /// The key by which the backend makes upload sessions, if one is configured. As with [`Self::desk_secret`], only the uploads

@@ -114,6 +114,7 @@ pub fn database_problems(config: &Config) -> Vec<Problem> {
     let urls = [
         ("database.url", Some(&database.url), config.surroundings.database_url_from_environment),
         ("database.listen_url", database.listen_url.as_ref(), false),
+        ("desk.database_url", config.desk.database_url.as_ref(), false),
     ];
     for (key, url, from_environment) in urls {
         let Some(url) = url else { continue };
@@ -123,8 +124,13 @@ pub fn database_problems(config: &Config) -> Vec<Problem> {
                 key,
                 "<not shown>",
                 "holds a password for a server that is not on this machine",
-                "put the password into a file of its own and name it in database.password_file, or pass the \
-                 credential database-password",
+                if key == "desk.database_url" {
+                    "put the password into a file of its own and name it in desk.database_password_file, or pass the \
+                     credential desk-database-password"
+                } else {
+                    "put the password into a file of its own and name it in database.password_file, or pass the \
+                     credential database-password"
+                },
             );
         }
     }

@@ -50,7 +50,7 @@ pub(super) fn open(
 /// The parts of the desk, and of its pages, over connections of their own.
 fn made(config: &Config, reloads: &Reloads, ground: &Ground) -> Result<(DeskParts, SiteParts), DaemonError> {
     let Ground { clock, rng, incidents, .. } = ground;
-    let pool = parts::other_pool(config, database(config), APPLICATION, Arc::clone(clock))?;
+    let pool = parts::desk_pool(config, database(config), APPLICATION, Arc::clone(clock))?;
     let store = parts::store(config, pool.clone())?.with_audit_key(audit_key(config, rng)?);
     let preparer = parts::preparer(config, store.clone(), Arc::clone(rng))?;
     let people = Arc::new(Users::new(reloads.config.clone()));

@@ -1,6 +1,6 @@
 //! Line `desk` of `check`: whether the desk can be opened, and whether it is.
 //!
-//! Reads the secret's file and the proxy's keys, and asks the address once. Never shows a secret, only where it is.
+//! Reads the secret's file and the proxy's keys, connects as the desk's own role, and asks the address once. Never shows a secret, only where it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,18 @@ use std::time::Duration;
 use super::access::assertion::ProxyKeys;
 use super::access::credential::DeskKey;
 use super::access::keys::KeyRing;
-use crate::config::{Config, Desk, DeskAuth};
+use super::store::role::may_decide;
+use crate::config::{Config, Database, Desk, DeskAuth, ScreeningMode};
+use crate::db::{Pool, PoolOptions};
 use crate::ops::clock::SystemClock;
 use crate::ports::CheckLine;
+use crate::scrub::scrub;
 use crate::web::problem::CONTENT_TYPE;
 
 const NAME: &str = "desk";
 /// Longest wait for the desk itself.
 const PATIENCE: Duration = Duration::from_secs(3);
+const ROLE: &str = "set desk.database_url to that of role maple_desk, and give it a password (rb-014, \"The desk's identity\")";
 const INIT: &str = "sudo maple-router desk init, then restart the service";
 
 /// Looks.
@@ -54,6 +58,9 @@ pub(super) async fn line(config: &Config) -> CheckLine {
             "add a section [desk.users.NAME] for each person, and reload",
         );
     }
+    if let Some((detail, remedy)) = role_trouble(config).await {
+        return CheckLine::warn(NAME, detail, remedy);
+    }
     let users = format!("{} users, secret read from {path}", desk.users.len());
     match ask(desk, listen).await {
         Ok(()) => CheckLine::ok(NAME, format!("answers at {listen} as {}; {users}", desk.origin)),
@@ -62,6 +69,34 @@ pub(super) async fn line(config: &Config) -> CheckLine {
             format!("does not answer at {listen}: {why}; {users}"),
             "is the daemon running, and was it restarted since [desk] was changed? Its journal says desk_unavailable, and why",
         ),
+    }
+}
+
+/// Whatever keeps the desk from deciding about screening, and what to do about it; `None`: nothing does.
+async fn role_trouble(config: &Config) -> Option<(String, &'static str)> {
+    let screens = config.screening.mode == ScreeningMode::On;
+    let settings = Database { max_connections: 1, ..config.database.clone() };
+    let (own, password) = match config.desk_database(settings) {
+        Ok(Some(own)) => own,
+        Ok(None) if screens => {
+            return Some((
+                "it comes as the daemon's role, which may not decide about screening".to_owned(),
+                ROLE,
+            ));
+        }
+        Ok(None) => return None,
+        Err(error) => return Some((error.to_string(), ROLE)),
+    };
+    let mut options = PoolOptions::new(Arc::new(SystemClock));
+    "maple-router check".clone_into(&mut options.application_name);
+    options.password = password.map(|password| password.expose().to_owned());
+    let may_decide = async { may_decide(&Pool::connect(&own, options).await?).await };
+    match may_decide.await {
+        Ok(Some(false)) if screens => {
+            Some(("the role of desk.database_url may not decide about screening".to_owned(), ROLE))
+        }
+        Ok(_) => None,
+        Err(error) => Some((format!("desk.database_url: {}", scrub(&error.to_string())), ROLE)),
     }
 }
 

@@ -82,14 +82,20 @@ impl Subject for RunSubject {
         account: OnAccount<'a>,
     ) -> BoxFuture<'a, Result<Remedied, DbError>> {
         async move {
-            let Some(row) = self.store.hold_run(tx, id).await? else {
+            let Some(held) = self.store.hold_run(tx, id).await? else {
                 return Ok(Remedied::Refused("there is no such run".to_owned()));
             };
-            let edge = match edge(row.0, decision) {
+            if !held.may_decide {
+                return Ok(Remedied::Refused(
+                    "the database role of the desk may not decide about screening: set [desk] database_url to that of maple_desk (rb-014)"
+                        .to_owned(),
+                ));
+            }
+            let edge = match edge(held.state, decision) {
                 Ok(edge) => edge,
                 Err(why) => return Ok(Remedied::Refused(why)),
             };
-            let decided = self.store.decide(tx, (id, row.1), edge, (account.actor, account.reason)).await?;
+            let decided = self.store.decide(tx, (id, held.version), edge, (account.actor, account.reason)).await?;
             Ok(match decided {
                 Decided::Done => Remedied::Done,
                 Decided::Changed => Remedied::Refused(

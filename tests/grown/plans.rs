@@ -54,8 +54,8 @@ const BIG: [&str; 11] = [
     "blobs",
     "blob_refs",
 ];
-/// Whoever says the program's statements: the daemon, and publisher and collector on the command line.
-pub(crate) const ROLES: [&str; 4] = ["forms_app", "forms_loader", "maple_gc", "maple_screener"];
+/// Whoever says the program's statements: the daemon, publisher and collector on the command line, the screener, the desk.
+pub(crate) const ROLES: [&str; 5] = ["forms_app", "forms_loader", "maple_gc", "maple_screener", "maple_desk"];
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 

@@ -29,11 +29,12 @@ const FORM: &str = "screened";
 const HOUR: Duration = Duration::from_secs(3600);
 const BY: (&str, &str) = ("operator:zoe", "a test");
 
-/// Screening in one database: the screener's hands, the publisher's, and the daemon's eyes.
+/// Screening in one database: the screener's hands, the publisher's, the daemon's eyes, and the desk.
 pub(crate) struct Screening {
     screener: ScreeningStore,
     publisher: ScreeningStore,
     daemon: ScreeningStore,
+    desk: ScreeningStore,
 }
 
 impl Screening {
@@ -52,6 +53,7 @@ impl Screening {
             screener: ScreeningStore::new(pool("maple_screener"), "screener"),
             publisher: ScreeningStore::new(pool("forms_loader"), "operator:zoe"),
             daemon: ScreeningStore::new(daemon, "maple-router@test"),
+            desk: ScreeningStore::new(pool("maple_desk"), "desk"),
         }
     }
 
@@ -189,16 +191,16 @@ impl Screening {
 
     /// What people do: a rejection, a redrive that is none, and another run.
     async fn decide(&self, eyes: &Client, id: Uuid, run: Uuid) {
-        let daemon = &self.daemon;
-        let decided = daemon.pool().transaction("grey_queue_command", async |tx| {
-            daemon.lock_run(&tx, run).await?;
-            let (state, version) = daemon.hold_run(&tx, run).await?.expect("there");
-            assert_eq!(state, State::NeedsReview);
-            let reject = Transition::of(state, Command::AdminReject, ADMIN).expect("an edge");
-            daemon.decide(&tx, (run, version), reject, BY).await?;
-            assert!(!daemon.redrive(&tx, run).await?);
-            assert!(!daemon.is_screened_out(&tx, id).await?);
-            daemon.rescreen(&tx, id, BY).await
+        let desk = &self.desk;
+        let decided = desk.pool().transaction("grey_queue_command", async |tx| {
+            desk.lock_run(&tx, run).await?;
+            let held = desk.hold_run(&tx, run).await?.expect("there");
+            assert_eq!(held.state, State::NeedsReview);
+            let reject = Transition::of(held.state, Command::AdminReject, ADMIN).expect("an edge");
+            desk.decide(&tx, (run, held.version), reject, BY).await?;
+            assert!(!desk.redrive(&tx, run).await?);
+            assert!(!desk.is_screened_out(&tx, id).await?);
+            desk.rescreen(&tx, id, BY).await
         });
         assert!(decided.await.expect("decided").1.is_some());
         // Nothing of this round waits for anybody in the next one.

@@ -34,6 +34,8 @@ pub(crate) struct Scene {
     pub(crate) store: ScreeningStore,
     /// As the daemon's role.
     pub(crate) daemon: ScreeningStore,
+    /// As the desk's role.
+    pub(crate) desk: ScreeningStore,
     /// As the publisher's role.
     pub(crate) publisher: ScreeningStore,
 }
@@ -56,7 +58,8 @@ impl Scene {
         let store = ScreeningStore::new(pool(&db, "maple_screener"), "screener@test");
         let daemon = ScreeningStore::new(pool(&db, "forms_app"), "maple-router@test");
         let publisher = ScreeningStore::new(pool(&db, "forms_loader"), "publisher@test");
-        Self { db, eyes, store, daemon, publisher }
+        let desk = ScreeningStore::new(pool(&db, "maple_desk"), "desk@test");
+        Self { db, eyes, store, daemon, desk, publisher }
     }
 
     pub(crate) async fn sql(&self, sql: &str) {

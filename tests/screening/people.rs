@@ -27,10 +27,14 @@ impl People for Everybody {
 }
 
 fn commands(scene: &Scene) -> Commands {
+    commands_as(scene, "maple_desk")
+}
+
+fn commands_as(scene: &Scene, role: &str) -> Commands {
     let runs: Arc<dyn Subject> = Arc::new(RunSubject { store: scene.daemon.clone(), four_eyes: true });
     let jobs: Arc<dyn Subject> = Arc::new(JobSubject { store: scene.daemon.clone() });
     Commands {
-        store: GreyQueueStore::new(pool(&scene.db, "forms_app"), "test"),
+        store: GreyQueueStore::new(pool(&scene.db, role), "test"),
         subjects: Subjects::new([runs, jobs]),
         people: Arc::new(Everybody),
         takeover_after: Duration::from_secs(3600),
@@ -95,6 +99,20 @@ fn escalate() -> Ask {
 
 async fn entry_state(scene: &Scene, entry: Uuid) -> String {
     scene.one(&format!("SELECT state FROM router.grey_queue WHERE id = '{entry}'")).await
+}
+
+#[tokio::test]
+async fn whoever_has_the_backends_role_decides_nothing() {
+    let scene = Scene::new().await;
+    let (_, run, entry) = waiting(&scene).await;
+    let commands = commands_as(&scene, "forms_app");
+    let taken = give(&scene, &commands, entry, &Ask::plain(Verb::Assign), "anna").await;
+    assert!(matches!(taken, Answer::Done { .. }), "{taken:?}");
+    let refused = give(&scene, &commands, entry, &escalate(), "anna").await;
+    let Answer::Refused { refusal: Refusal::Remedy(why), .. } = refused else { panic!("{refused:?}") };
+    assert!(why.contains("[desk] database_url") && why.contains("maple_desk"), "{why}");
+    assert_eq!(scene.state(run).await, "NEEDS_REVIEW");
+    assert_eq!(entry_state(&scene, entry).await, "UnderReview", "entry and run, or neither");
 }
 
 #[tokio::test]

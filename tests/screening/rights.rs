@@ -39,6 +39,10 @@ async fn each_role_is_denied_the_others_work() {
         ("forms_app", format!("SELECT * FROM screening.content('{run}', gen_random_uuid(), NULL, 0)")),
         ("forms_app", "SELECT screening.digest_of(gen_random_uuid())".to_owned()),
         ("forms_loader", format!("UPDATE screening.submissions SET state = 'PUBLISHED' WHERE id = '{run}'")),
+        ("forms_app", format!("SELECT screening.decide('{run}', 1, 'reviewer-approve', 'x', 'y')")),
+        ("forms_app", "SET ROLE maple_desk".to_owned()),
+        ("maple_desk", format!("UPDATE screening.submissions SET state = 'PUBLISHED' WHERE id = '{run}'")),
+        ("maple_desk", format!("SELECT * FROM screening.content('{run}', gen_random_uuid(), NULL, 0)")),
         ("forms_loader", format!("SELECT screening.decide('{run}', 1, 'reviewer-approve', 'x', 'y')")),
         ("forms_readonly", "SELECT * FROM screening.submissions".to_owned()),
     ];

@@ -113,8 +113,8 @@ impl Scene {
             let Ok(edge) = Transition::<Screening>::of(*from, command, ADMIN) else { continue };
             given = true;
             let version = if fence == Fence::Own { 1 } else { 7 };
-            let decided = self.daemon.pool().transaction("screening_decide", async |tx| {
-                self.daemon.decide(&tx, (id, version), edge, ("reviewer:x", "because")).await
+            let decided = self.desk.pool().transaction("screening_decide", async |tx| {
+                self.desk.decide(&tx, (id, version), edge, ("reviewer:x", "because")).await
             });
             let decided = decided.await.expect("answered");
             assert!(fence == Fence::Own || decided != Decided::Done);

@@ -234,7 +234,10 @@ async fn runs_are_listed_and_told_without_a_word_of_what_was_entered() {
         "SELECT router.open_entry('screening', 'concerns', 'screening_run', '{open_run}', 'rooms', 'k', '{{}}')"
     ))
     .await;
-    let people = "[screening]\nfour_eyes = false\n[desk.users.anna]\nemail = \"anna@example.org\"\nrole = \"reviewer\"\n";
+    let people = format!(
+        "[screening]\nfour_eyes = false\n[desk]\ndatabase_url = \"{}\"\n[desk.users.anna]\nemail = \"anna@example.org\"\nrole = \"reviewer\"\n",
+        desk.stage.database.url_as("maple_desk"),
+    );
     for (question, state) in [
         ("Who reviews it?", "NEEDS_REVIEW"),
         ("May it be wanted?", "TIER3_REVIEW"),
@@ -245,7 +248,7 @@ async fn runs_are_listed_and_told_without_a_word_of_what_was_entered() {
         let told = next.find_map(|next| next.strip_prefix(question));
         let line = told.expect("the command").trim().replace("NAME", "anna");
         let command: Vec<&str> = line.split(' ').skip(1).collect();
-        let decided = run_with(&desk.stage, people, &command).await;
+        let decided = run_with(&desk.stage, &people, &command).await;
         assert_eq!(decided.code, Some(0), "{line}: {decided:?}");
         let document = desk.json(&["show", &open.to_string()]).await;
         assert_eq!(document["state"], state, "{document:#}");

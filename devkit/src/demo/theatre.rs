@@ -94,7 +94,7 @@ impl Theatre {
         let settings = format!(
             "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}{}{}",
             installed(&stage).await?,
-            desk(&options.dir)?,
+            desk(&options.dir, &stage.database.url_as("maple_desk"))?,
             tickets(&options.dir, &help_desk)?,
             uploads.settings,
             screener.settings,
@@ -166,13 +166,13 @@ fn refuse(stage: &Stage, which: impl Fn(&Reply) -> bool) {
 }
 
 /// The review desk's settings, and its secret.
-fn desk(dir: &Path) -> Result<String> {
+fn desk(dir: &Path, database: &str) -> Result<String> {
     let (port, secret) = (free_port()?, dir.join("desk-secret"));
     fs::write(&secret, format!("{:032x}{:032x}\n", rand::random::<u128>(), rand::random::<u128>()))?;
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
     Ok(format!(
         "[grey_queue]\nauto = [\"exhausted\", \"no_actions\", \"unknown_submission\"]\n[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
-         [desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
+         database_url = \"{database}\"\n[desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
         secret.display()
     ))
 }

@@ -1,6 +1,6 @@
 -- The way back from 001_screening.sql, as the owner of the tables: `maple-router migrate --screening --back 001`. What waited for its
 -- screening is routed, unscreened; runs, events, verdicts, waivers and calibrations go: keep a copy of screening.submission_state_events.
--- The role maple_screener stays, without rights.
+-- The roles maple_screener and maple_desk stay, the one without rights, the other with the daemon's.
 
 -- Part: submissions.
 DROP TRIGGER IF EXISTS screening_guard_claim ON public.submissions;
@@ -27,4 +27,4 @@ DROP FUNCTION IF EXISTS screening.guard_claim(), screening.on_subject_ended(), s
     screening.lock_run(uuid), screening.redrive(uuid), screening.rescreen(uuid, text, text), screening.reconcile(int),
     screening.births(int), screening.birth(uuid), screening.ring(), screening.skill_id(text, text),
     screening.next_version(text, text), screening.digest_of(uuid), screening.job_type(text);
-REVOKE USAGE ON SCHEMA screening FROM maple_screener, forms_app, forms_loader;
+REVOKE USAGE ON SCHEMA screening FROM maple_screener, maple_desk, forms_app, forms_loader;

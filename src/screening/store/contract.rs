@@ -38,6 +38,10 @@ const RIGHTS: [(&str, &str, bool); 9] = [
     ("screening.calibrations", "INSERT", false),
 ];
 
+/// Whether the daemon's role may decide as a person, which is the desk's alone.
+const DECIDES: &str =
+    "SELECT has_function_privilege('screening.decide(uuid, bigint, text, text, text)', 'EXECUTE') AS decides";
+
 /// Functions that run as their owner, where row-level security binds that role.
 const FUNCTIONS: &str = "SELECT p.proname::text, r.rolname::text, string_agg(c.relname, ', ' ORDER BY c.relname)
 FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
@@ -63,6 +67,9 @@ async fn line(client: &Client, options: &ContractOptions) -> Result<CheckLine, D
     }
     let mut faults = trigger_faults(client, &TRIGGERS).await?;
     faults.extend(right_faults(client, &RIGHTS).await?);
+    if client.query_one(DECIDES, &[]).await?.try_get("decides")? {
+        faults.push("the daemon's role, which is the backend's, may execute screening.decide".to_owned());
+    }
     for row in client.query(FUNCTIONS, &[]).await? {
         let (name, owner, bound): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         faults.push(format!(

@@ -1,5 +1,5 @@
-//! What people do with runs: decide, have a job tried again, have a submission screened again. By the schema's functions, as the
-//! daemon's role, which cannot change a run otherwise.
+//! What people do with runs: decide, have a job tried again, have a submission screened again. By the schema's functions: to decide
+//! as the desk's role, the rest as the daemon's, which cannot change a run otherwise.
 
 use uuid::Uuid;
 
@@ -41,6 +41,17 @@ words! {
     }
 }
 
+/// A run that somebody wants to decide about.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// The run's state.
+    pub state: State,
+    /// The run's version.
+    pub version: i64,
+    /// Whether this connection's role may decide as a person: `maple_desk` may.
+    pub may_decide: bool,
+}
+
 const DECIDE: &str = "-- screening_decide
 SELECT screening.decide($1, $2, $3, $4, $5) AS answer";
 const REDRIVE: &str = "-- screening_redrive
@@ -50,7 +61,8 @@ SELECT r.answer, r.run FROM screening.rescreen($1, $2, $3) AS r";
 const LOCK: &str = "-- screening_lock
 SELECT r.id FROM screening.lock_run($1) AS r (id)";
 const HELD: &str = "-- screening_held
-SELECT r.state, r.version FROM screening.submissions r WHERE r.id = $1";
+SELECT r.state, r.version, has_function_privilege('screening.decide(uuid, bigint, text, text, text)', 'EXECUTE') AS may_decide
+FROM screening.submissions r WHERE r.id = $1";
 const SCREENED_OUT: &str = "-- screening_screened_out
 SELECT EXISTS (SELECT FROM public.submissions s WHERE s.id = $1 AND s.status = 'failed'
   AND s.routing_result#>>'{finished,reason}' = 'screened_out') AS yes";
@@ -68,14 +80,20 @@ impl ScreeningStore {
         Ok(())
     }
 
-    /// State and version of a run that was locked in `tx`.
+    /// A run that was locked in `tx`.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn hold_run(&self, tx: &Transaction, run: Uuid) -> Result<Option<(State, i64)>, DbError> {
+    pub async fn hold_run(&self, tx: &Transaction, run: Uuid) -> Result<Option<Held>, DbError> {
         let row = tx.query_opt(&tx.prepare_cached(HELD).await?, &[&run]).await?;
-        row.map(|row| Ok((word_in(&row, "screening.submissions", "state")?, row.try_get("version")?)))
-            .transpose()
+        row.map(|row| {
+            Ok(Held {
+                state: word_in(&row, "screening.submissions", "state")?,
+                version: row.try_get("version")?,
+                may_decide: row.try_get("may_decide")?,
+            })
+        })
+        .transpose()
     }
 
     /// Whether the submission of an ended run is what was screened.
