@@ -113,15 +113,16 @@ CREATE TABLE screening.submissions (
     CHECK (state NOT IN ('TIER2_SCANNING', 'TIER1_FAILED', 'AUTO_APPROVED', 'PUBLISHED') OR digest IS NOT NULL)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX submissions_current ON screening.submissions (subject) WHERE current;
-CREATE INDEX submissions_received ON screening.submissions (available_at, id)
+-- The rows that wait, by form: each has its turn, so that a form that is flooded holds up no other.
+CREATE INDEX submissions_received ON screening.submissions (form_id, available_at, id)
     WHERE state = 'RECEIVED' AND lease_token IS NULL AND work = 'live';
-CREATE INDEX submissions_tier1 ON screening.submissions (available_at, id)
+CREATE INDEX submissions_tier1 ON screening.submissions (form_id, available_at, id)
     WHERE state = 'TIER1_SCANNING' AND lease_token IS NULL AND work = 'live';
-CREATE INDEX submissions_tier2 ON screening.submissions (available_at, id)
+CREATE INDEX submissions_tier2 ON screening.submissions (form_id, available_at, id)
     WHERE state = 'TIER2_SCANNING' AND lease_token IS NULL AND work = 'live';
-CREATE INDEX submissions_auto_approved ON screening.submissions (available_at, id)
+CREATE INDEX submissions_auto_approved ON screening.submissions (form_id, available_at, id)
     WHERE state = 'AUTO_APPROVED' AND lease_token IS NULL AND work = 'live';
-CREATE INDEX submissions_vendor_approved ON screening.submissions (available_at, id)
+CREATE INDEX submissions_vendor_approved ON screening.submissions (form_id, available_at, id)
     WHERE state = 'VENDOR_APPROVED' AND lease_token IS NULL AND work = 'live';
 CREATE INDEX submissions_leased ON screening.submissions (leased_until, id) WHERE leased_until IS NOT NULL;
 CREATE INDEX submissions_expiring ON screening.submissions (expires_at, id) WHERE expires_at IS NOT NULL;

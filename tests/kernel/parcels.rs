@@ -90,6 +90,7 @@ impl Stored for Parcel {
         log: Log::Transitions,
         beside: "",
         returned: "",
+        shared: None,
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = Some(Commands {

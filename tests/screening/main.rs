@@ -19,4 +19,5 @@ mod rights;
 mod schema;
 mod statements;
 mod tier1;
+mod turns;
 mod working;

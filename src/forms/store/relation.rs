@@ -38,6 +38,7 @@ impl Stored for Version {
         log: Log::Transitions,
         beside: "",
         returned: "",
+        shared: None,
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = None;

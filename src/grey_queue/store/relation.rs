@@ -62,6 +62,7 @@ impl Stored for GreyQueue {
         ),
         beside: "",
         returned: "",
+        shared: None,
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = Some(Commands {

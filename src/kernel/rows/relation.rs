@@ -87,6 +87,10 @@ pub struct Relation<S: 'static> {
     pub beside: &'static str,
     /// Columns on `o` for [`Self::beside`]; led by a comma.
     pub returned: &'static str,
+    /// The column, of type `text`, by whose values claims are shared: each value has its turn, those with fewest leased rows
+    /// first, so that what waits behind one of them does not wait for all of its rows. Each state with jobs has a partial index of
+    /// this column, `available_at` and `id`. Absent: rows are claimed in the order in which they are due.
+    pub shared: Option<&'static str>,
     /// The state whose rows are removed when they are old, with the column of the time since when.
     pub pruned: Option<(S, &'static str)>,
 }

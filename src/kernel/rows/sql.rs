@@ -60,16 +60,7 @@ impl<L: Stored> From<std::marker::PhantomData<L>> for Statements<L::State> {
         };
         Self {
             claims: by_state(claim::<L>),
-            waits: by_state(|from, to| {
-                format!(
-                    "-- {}_waits
-SELECT o.id FROM {} o WHERE {} AND o.available_at <= now() AND {KINDS}
-ORDER BY o.available_at, o.id LIMIT 1",
-                    L::NAME,
-                    L::RELATION.name,
-                    waiting(from, to),
-                )
-            }),
+            waits: by_state(waits::<L>),
             timers: timers::<L>(),
             // In id order, so that two writers cannot deadlock.
             lock: format!(
@@ -172,6 +163,70 @@ fn version<L: Stored>() -> &'static str {
     if L::RELATION.versioned { ", o.version" } else { "" }
 }
 
+/// Rows in `from` that are due, as a query on `o` that takes the first `most` of them; `more` is a further condition.
+fn due<L: Stored>(from: L::State, to: L::State, more: &str, most: &str) -> String {
+    format!(
+        "FROM {} o WHERE {}{more} AND o.available_at <= now() AND {KINDS}
+  ORDER BY o.available_at, o.id LIMIT {most}",
+        L::RELATION.name,
+        waiting(from, to),
+    )
+}
+
+/// Those who share the claims and have rows that wait, as a recursive CTE `f`, and one null behind them: a step in the index for
+/// each, however many rows they have.
+fn sharing<L: Stored>(from: L::State, to: L::State, by: &str) -> String {
+    let table = L::RELATION.name;
+    let waits = waiting(from, to);
+    format!(
+        "f AS (
+  (SELECT o.{by} AS of FROM {table} o WHERE {waits} AND {KINDS} ORDER BY o.{by} LIMIT 1)
+  UNION ALL
+  SELECT (SELECT o.{by} FROM {table} o WHERE {waits} AND {KINDS} AND o.{by} > f.of ORDER BY o.{by} LIMIT 1) FROM f
+  WHERE f.of IS NOT NULL
+)"
+    )
+}
+
+/// Shows whether a row waits; [`KINDS`] is to be replaced.
+fn waits<L: Stored>(from: L::State, to: L::State) -> String {
+    let Some(by) = L::RELATION.shared else {
+        return format!("-- {}_waits\nSELECT o.id {}", L::NAME, due::<L>(from, to, "", "1"));
+    };
+    format!(
+        "-- {}_waits
+WITH RECURSIVE {}
+SELECT d.id FROM f, LATERAL (SELECT o.id {}) AS d LIMIT 1",
+        L::NAME,
+        sharing::<L>(from, to, by),
+        due::<L>(from, to, &format!(" AND o.{by} = f.of"), "1"),
+    )
+}
+
+/// The CTE `c` of the rows that a claim takes, and those before it. Whoever shares has a turn for each of their rows, counted from
+/// the number that they have leased, on whatever host: so the next row is that of whoever has fewest.
+fn chosen<L: Stored>(from: L::State, to: L::State) -> String {
+    let Some(by) = L::RELATION.shared else {
+        let due = due::<L>(from, to, "", "$1");
+        return format!("c AS (\n  SELECT o.id {due} FOR NO KEY UPDATE SKIP LOCKED\n)");
+    };
+    format!(
+        "RECURSIVE {sharing}, h AS (
+  SELECT o.{by} AS of, count(*) AS n FROM {table} o WHERE o.state = '{to}' AND o.leased_until IS NOT NULL GROUP BY 1
+), d AS (
+  SELECT d.id, d.available_at,
+    COALESCE(h.n, 0) + row_number() OVER (PARTITION BY f.of ORDER BY d.available_at, d.id) AS turn
+  FROM f LEFT JOIN h ON h.of = f.of,
+    LATERAL (SELECT o.id, o.available_at {due} FOR NO KEY UPDATE SKIP LOCKED) AS d
+), c AS (
+  SELECT d.id FROM d ORDER BY d.turn, d.available_at, d.id LIMIT $1
+)",
+        sharing = sharing::<L>(from, to, by),
+        table = L::RELATION.name,
+        due = due::<L>(from, to, &format!(" AND o.{by} = f.of"), "$1"),
+    )
+}
+
 /// `$1` the most rows, `$2` token, `$3` lease in seconds, `$4` actor; [`KINDS`] is to be replaced.
 fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     let relation = &L::RELATION;
@@ -188,10 +243,7 @@ fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     };
     format!(
         "-- {}_claim
-WITH c AS (
-  SELECT o.id FROM {table} o WHERE {waits} AND o.available_at <= now() AND {KINDS}
-  ORDER BY o.available_at, o.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
-), u AS (
+WITH {chosen}, u AS (
   UPDATE {table} o SET state = '{to}', attempts = o.attempts + 1, claims = o.claims + 1, lease_token = $2,
     leased_until = clock_timestamp() + make_interval(secs => $3){moved}
   WHERE o.id = ANY(ARRAY(SELECT c.id FROM c))
@@ -199,8 +251,8 @@ WITH c AS (
 ){record}
 SELECT * FROM u ORDER BY u.id",
         L::NAME,
+        chosen = chosen::<L>(from, to),
         table = relation.name,
-        waits = waiting(from, to),
         moved = moved::<L>(from == to),
         version = if relation.versioned { "o.version" } else { "NULL::bigint" },
         columns = relation.columns,

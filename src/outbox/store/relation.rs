@@ -32,6 +32,7 @@ impl Stored for Outbox {
   ON CONFLICT (message_id) DO NOTHING
 )",
         returned: ", o.kind, o.entity_id, o.payload, o.claims",
+        shared: None,
         pruned: Some((State::Delivered, "delivered_at")),
     };
     const WORK: Option<Commands<Command>> = Some(Commands {

@@ -55,6 +55,7 @@ impl Stored for Blob {
         log: Log::Transitions,
         beside: "",
         returned: "",
+        shared: None,
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = None;

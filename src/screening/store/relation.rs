@@ -51,6 +51,7 @@ impl Stored for Screening {
         log: Log::Own(LOG),
         beside: "",
         returned: "",
+        shared: Some("form_id"),
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = Some(Commands {

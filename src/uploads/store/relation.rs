@@ -43,6 +43,7 @@ impl Stored for Upload {
         log: Log::Transitions,
         beside: "",
         returned: "",
+        shared: None,
         pruned: None,
     };
     const WORK: Option<Commands<Command>> = Some(Commands {
