@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load purge-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load purge-load screening-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -73,6 +73,11 @@ purge-load: deps-build release ## What a purge of a million ended submissions co
 	@$(CARGO) build --quiet --locked --release -p devkit --bin purge-load
 	@target/release/purge-load --rows $(or $(ROWS),1000000) --rate $(or $(RATE),500) --seconds $(or $(SECONDS),60) \
 	--turns $(or $(TURNS),3)
+
+screening-load: deps-build release ## What rules and a judge come to with the database, and what schema screening costs routing (RUNS=20000 TURNS=5)
+	@scripts/install-missing delivery
+	@$(CARGO) build --quiet --locked --release -p devkit --bin screening-load
+	@target/release/screening-load --runs $(or $(RUNS),20000) --turns $(or $(TURNS),5)
 
 screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
 	@scripts/install-missing browser

@@ -25,6 +25,7 @@ pub mod postgres;
 pub mod program;
 pub mod prometheus;
 pub mod purge_load;
+pub mod screening_load;
 pub mod slack;
 pub mod smtp;
 pub mod soak;

@@ -6,7 +6,6 @@
 //! behind is cleared away before the next begins: one without a purge would else pay for the one before it. Asserts nothing but that
 //! all that came was routed and mailed once, and that as many are purged as the collector says. The figures go to `benches/RESULTS.md`.
 
-mod backends;
 mod collector;
 mod fill;
 mod report;
@@ -20,9 +19,9 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
-use self::backends::Backends;
 use self::collector::Collector;
 use self::report::Turn;
+use crate::bench::backends::Backends;
 use crate::bench::{self, FOR_VOLUME, Receiver, ReceiverKind, lag, meter, now, percentile, tail};
 use crate::collecting;
 use crate::forms::{self, Form};

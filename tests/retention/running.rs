@@ -1,10 +1,14 @@
 //! A run: what has ended is emptied, what nothing refers to goes, each with its receipt, and everything else stays.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use devkit::google::{Act, Call, Rule, Stage};
-use maple_router::retention::collector::{Ended, RunError};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use maple_router::ports::Clock;
+use maple_router::retention::collector::{Collector, Ended, RunError};
 use maple_router::retention::counts::Counts;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -53,6 +57,41 @@ async fn what_has_ended_is_emptied_and_its_objects_go_and_nothing_else() {
     assert!(!scene.is_there("shared"));
     let counts = scene.run().await;
     assert_eq!(counts, Counts::default(), "nothing is left to do");
+}
+
+/// A clock by which a second passes between two looks, and that notes its pauses instead of waiting.
+#[derive(Debug)]
+struct Noted {
+    began: Instant,
+    looks: AtomicU32,
+    pauses: Mutex<Vec<Duration>>,
+}
+
+impl Clock for Noted {
+    fn monotonic(&self) -> Instant {
+        self.began + Duration::from_secs(1) * self.looks.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        self.pauses.lock().expect("a clock").push(pause);
+        std::future::ready(()).boxed()
+    }
+}
+
+#[tokio::test]
+async fn after_a_page_the_database_is_the_routings_for_some_time() {
+    let scene = Scene::new().await;
+    for _ in 0..101 {
+        scene.routed().await;
+    }
+    let clock =
+        Arc::new(Noted { began: Instant::now(), looks: AtomicU32::default(), pauses: Mutex::default() });
+    let collector = Collector { rest: 3, clock: clock.clone(), ..scene.collector() };
+    let ended = collector.run(&CancellationToken::new()).await.expect("a run");
+    let Ended::Done(_, counts) = ended else { panic!("not done: {ended:?}") };
+    assert_eq!(counts.purged, 101);
+    // A hundred took a second; behind the last page there is nothing to leave room beside.
+    assert_eq!(*clock.pauses.lock().expect("a clock"), [Duration::from_secs(3)]);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Profile `git`: repositories of a real git behind a hostile host, from their address to a publication.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use devkit::git_host::{Act, At, GitHost, hostile};
@@ -7,6 +9,7 @@ use devkit::judge::{Mode, ScriptedJudge};
 use maple_router::config::Screening;
 use maple_router::gateway::git::{Git, GitSettings, Trust};
 use maple_router::screening::worker::Tools;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::harness::{PATIENCE, Scene};
@@ -200,6 +203,45 @@ async fn what_a_host_gives_that_is_wrong_is_a_finding_or_a_dead_letter_and_never
     }
     assert_eq!(world.scene.entries(run).await, ["screening_job source_network Pending"]);
     assert_eq!(world.scene.state(run).await, "RECEIVED", "its state is kept");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_repositories_are_fetched_at_once_than_there_are_slots() {
+    let world = World::new().await;
+    let names = ["owner/one", "owner/other"];
+    for name in names {
+        let repository = world.host.repository(name).expect("a repository");
+        repository.publish_files(&[("SKILL.md", b"x")]).expect("published");
+        world.host.act(name, At::Refs, Act::Hang);
+    }
+    let tools = Tools { fetches: Arc::new(Semaphore::new(1)), ..world.tools(&[]) };
+    let working = Scene::work(tools);
+    for name in names {
+        world.submit(&world.host.http_url(name)).await;
+    }
+    let visited = || -> BTreeSet<String> {
+        world
+            .host
+            .visits()
+            .into_iter()
+            .map(|visit| visit.repository)
+            .filter(|name| names.contains(&&**name))
+            .collect()
+    };
+    let began = std::time::Instant::now();
+    let leased = "SELECT count(*) FROM screening.submissions WHERE lease_token IS NOT NULL";
+    while visited().is_empty() || world.scene.one::<i64>(leased).await < 2 {
+        assert!(began.elapsed() < PATIENCE, "{:?}", world.host.visits());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Both are in hand, and the first is waited for: whoever is next asks nobody meanwhile.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(visited().len(), 1, "{:?}", world.host.visits());
+    while visited().len() < 2 {
+        assert!(began.elapsed() < PATIENCE, "the other has its turn: {:?}", world.host.visits());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     working.stop().await;
 }
 

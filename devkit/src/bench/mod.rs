@@ -11,6 +11,7 @@
 //! Nothing here asserts a speed: an unverified run is reported as such, and makes the exit code 1.
 
 mod arena;
+pub(crate) mod backends;
 mod contestant;
 pub(crate) mod lag;
 mod limits;

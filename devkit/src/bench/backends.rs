@@ -1,11 +1,11 @@
-//! Processor time of the backends of PostgreSQL that serve the router: not those of whoever submits, nor the collector's.
+//! Processor time of the backends of PostgreSQL that serve the router: not those of whoever submits, nor those of other programs.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use tokio_postgres::Client;
 
-use crate::bench::meter;
+use super::meter;
 
 /// Connections of the router have its name; others of its role are the backend's of the forms.
 const SERVING: &str =
@@ -15,17 +15,17 @@ const SERVING: &str =
 /// Each backend's processor seconds when the turn began, and when it was last seen. What one does between the last look and its end is
 /// not counted.
 #[derive(Debug)]
-pub(super) struct Backends(BTreeMap<u32, (f64, f64)>);
+pub(crate) struct Backends(BTreeMap<u32, (f64, f64)>);
 
 impl Backends {
     /// Those of now: what they have done so far does not count.
-    pub(super) async fn before(eyes: &Client) -> Result<Self> {
+    pub(crate) async fn before(eyes: &Client) -> Result<Self> {
         let used = used(eyes).await?;
         Ok(Self(used.into_iter().map(|(pid, seconds)| (pid, (seconds, seconds))).collect()))
     }
 
     /// Looks again. All that a backend has done counts that was not there before.
-    pub(super) async fn look(&mut self, eyes: &Client) -> Result<()> {
+    pub(crate) async fn look(&mut self, eyes: &Client) -> Result<()> {
         for (pid, seconds) in used(eyes).await? {
             self.0.entry(pid).or_insert((0.0, seconds)).1 = seconds;
         }
@@ -33,7 +33,7 @@ impl Backends {
     }
 
     /// Processor seconds of all of them.
-    pub(super) fn seconds(&self) -> Result<f64> {
+    pub(crate) fn seconds(&self) -> Result<f64> {
         ensure!(!self.0.is_empty(), "no backend serves the router");
         Ok(self.0.values().map(|(before, last)| last - before).sum())
     }
