@@ -104,7 +104,7 @@ fn tools(config: &Config, store: ScreeningStore, fetches: &Path) -> Result<Tools
         git: Some(Git::new(git_settings(config, fetches))),
         judge: parts::judging(config, clock.clone()).map_err(setup::part)?.map(Arc::new),
         patience: config.screening.patience,
-        slots: config.screening.slots,
+        scans: Arc::new(Semaphore::new(config.screening.slots.max(1))),
         fetches: Arc::new(Semaphore::new(config.screening.slots.max(1))),
         clock,
         rng: Arc::new(Rng::from_system()),

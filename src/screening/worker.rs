@@ -62,7 +62,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 const REST: Duration = Duration::from_secs(5);
 /// Time for which a stop waits for what is being looked at.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Jobs in hand of those that take no time.
+/// Jobs in hand of those that mostly wait for the database: one that scans or fetches takes a permit for it.
 const QUICK: usize = 64;
 /// Interval of passes for runs that nobody made.
 const BIRTHS: Duration = Duration::from_secs(60);
@@ -94,8 +94,8 @@ pub struct Tools {
     pub judge: Option<Arc<Judging>>,
     /// For how long the judge is waited for.
     pub patience: Duration,
-    /// Runs of the first tier at once.
-    pub slots: usize,
+    /// Scans at once: a permit each. Whoever has none waits with its run in hand, not with its content.
+    pub scans: Arc<Semaphore>,
     /// Fetches at once: a permit each.
     pub fetches: Arc<Semaphore>,
     /// The clock of durations.
@@ -114,12 +114,12 @@ pub async fn run(tools: Tools, listener: impl Fn() -> Listener, stop: Cancellati
     let publish = || Publish { tools: tools.clone() };
     tasks.spawn("screening's admission", {
         let work = Admission { tools: tools.clone() };
-        let consumer = consumer(&tools, State::Received, tools.slots.max(QUICK), listener());
+        let consumer = consumer(&tools, State::Received, QUICK, listener());
         work_on(consumer, work, Gate::new(), lost.clone())
     });
     tasks.spawn("screening's rules", {
         let work = Tier1 { tools: tools.clone() };
-        let consumer = consumer(&tools, State::Tier1Scanning, tools.slots, listener());
+        let consumer = consumer(&tools, State::Tier1Scanning, QUICK, listener());
         work_on(consumer, work, Gate::new(), lost.clone())
     });
     tasks.spawn("screening's judge", {

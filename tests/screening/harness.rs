@@ -191,7 +191,7 @@ impl Scene {
             git: None,
             judge: judging,
             patience: screening.patience,
-            slots: 2,
+            scans: Arc::new(Semaphore::new(2)),
             fetches: Arc::new(Semaphore::new(2)),
             clock,
             rng: Arc::new(Rng::from_system()),

@@ -77,6 +77,7 @@ impl Tools {
             return Ok(known);
         }
         let rules = self.rulesets.of(&row.columns.form_id, row.columns.profile);
+        let slot = self.scans.acquire().await.map_err(|_| Ending::AtOnce)?;
         let (content, missing) = self.content(row, &submitted).await?;
         // What is entered beside a repository is mailed as well.
         let beside = (row.columns.profile == Profile::Git)
@@ -93,6 +94,7 @@ impl Tools {
             Ok::<_, tier1::RulesetError>(report)
         })
         .await;
+        drop(slot);
         let mut report = match report {
             Ok(Ok(report)) => report,
             Ok(Err(error)) => return Err(Ending::Failed { why: error.to_string(), columns: None }),
