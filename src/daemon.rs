@@ -15,6 +15,7 @@ mod ground;
 mod help_desk;
 mod outages;
 mod parts;
+mod publications;
 mod relay;
 mod relay_health;
 mod reload;

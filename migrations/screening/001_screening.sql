@@ -797,6 +797,9 @@ CREATE FUNCTION router.failure_of(submission uuid) RETURNS TABLE (cause text, re
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$ SELECT * FROM router.any_failure_of(submission) f WHERE f.reason <> 'screened_out' $$;
 
+-- Publications that no registry was told of yet: nothing else is in it.
+CREATE INDEX outbox_pending_published ON router.outbox (available_at, id) WHERE state = 'pending' AND kind = 'screening.published';
+
 -- ── rights ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 GRANT USAGE ON SCHEMA screening TO maple_screener, maple_desk, forms_app, forms_loader;

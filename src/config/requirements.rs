@@ -233,6 +233,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "screening.git.max_files": |c| (1..=100_000).contains(&c.screening.git.max_files), "must be from 1 to 100000", DEFAULT;
     "screening.git.trusted": |c| c.screening.git.trusted.iter().all(|name| is_owner(name)),
         "must be owners of github.com, or host/owner", "e.g. \"anthropics\", or \"gitlab.com/gitlab-org\"";
+    "screening.git.topic": |c| c.screening.git.topic.as_deref().is_none_or(|topic| is_topic(c, topic)),
+        "must be a topic: its short name, with pubsub.project, or projects/PROJECT/topics/NAME", "leave it out where no registry listens";
     "screening.git.ca_file": |c| c.screening.git.ca_file.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "leave the key out for the system's certificates";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
@@ -286,6 +288,16 @@ fn qualified(c: &Config) -> bool {
     [&c.pubsub.subscription, &c.pubsub.topic, &c.pubsub.dead_letter_topic, &c.pubsub.dead_letter_subscription]
         .iter()
         .all(|name| name.starts_with("projects/"))
+}
+
+/// A topic by its full name, or by its short one where there is a project.
+fn is_topic(c: &Config, text: &str) -> bool {
+    let is_name = |name: &&str| given(name);
+    match text.split('/').collect::<Vec<_>>().as_slice() {
+        [short] => given(short) && given(&c.pubsub.project),
+        ["projects", project, "topics", name] => [project, name].into_iter().all(is_name),
+        _ => false,
+    }
 }
 
 /// An owner of repositories, alone or behind its host.
@@ -522,6 +534,10 @@ mod tests {
             ("screening.git.max_files", |c| c.screening.git.max_files = 0),
             ("screening.git.trusted", |c| c.screening.git.trusted = vec!["https://github.com/a".into()]),
             ("screening.git.trusted", |c| c.screening.git.trusted = vec!["github.com/".into()]),
+            ("screening.git.topic", |c| {
+                c.screening.git.topic = Some("projects/acme/subscriptions/skills".into());
+            }),
+            ("screening.git.topic", |c| c.screening.git.topic = Some("acme/skills".into())),
             ("screening.git.ca_file", |c| c.screening.git.ca_file = Some("ca.pem".into())),
             ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),

@@ -99,6 +99,9 @@ section! {
         max_bytes: Size = Size::mebibytes(64),
         /// Most files of a repository.
         max_files: usize = 2_000,
+        /// Topic on which registries hear of publications, by its short or full name; absent: nobody is told, and what was published
+        /// stands in `screening.published`.
+        topic: Option<String> = None,
         /// File of certificates that are trusted beside the system's.
         ca_file: Option<PathBuf> = None,
         /// Hosts, with their port, that are asked without TLS: for tests on loopback.

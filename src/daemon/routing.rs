@@ -12,6 +12,7 @@ use super::dead_letters::{self, Consuming};
 use super::delivery_tracking::{DeliveryTracking, DeliveryTrackingParts};
 use super::ground::{Ground, Makings};
 use super::parts::DaemonParts;
+use super::publications::Publications;
 use super::relay::{self, Relaying};
 use super::reload::{Following, Reloads};
 use super::returned::Returning;
@@ -129,6 +130,8 @@ pub(super) async fn run(
     };
     let relaying = deliver_outbox(ground, config, reloads, &source, &outbox);
     let reviewing = Reviewing::start(config, reloads, ground, &worker, &outbox)?;
+    let screened = crate::parts::screening_store(config, pool.clone());
+    let publications = Publications::start(config, screened, &outbox, ground.gate.clone());
     let settings = Arc::new(config.clone());
     relay_health::watch(&mut ground.kept, &settings, &pool, &ground.connections, &incidents, &clock);
     let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
@@ -177,6 +180,7 @@ pub(super) async fn run(
         relaying.stop().await;
     }
     reviewing.stop().await;
+    publications.stop().await;
     drop((spooling, pausing, desk));
     // A daemon that cannot say goodbye is recognised by its silence.
     drop(tokio::time::timeout(GOODBYE, pause_store.leave(&identity)).await);

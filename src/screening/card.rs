@@ -5,7 +5,7 @@ use super::metrics::{
     DECISIONS, JOBS, JUDGE_TOKENS, JUDGE_TOKENS_LIMIT, QUEUE_DEPTH, QUEUE_OLDEST, RECEIVED, REVIEW_OLDEST,
     STAGE_SECONDS, TIER1_SECONDS, TIER2_SECONDS,
 };
-use super::store::contract;
+use super::store::{PUBLISHED, contract};
 use super::table::Screening;
 use crate::kernel::Card;
 use crate::kernel::describe::describe;
@@ -28,6 +28,7 @@ pub const REVIEW: IncidentKey = IncidentKey::new("screening_review").in_runbook(
 /// The card of screening.
 pub const CARD: Card = Card {
     lifecycles: &[describe::<Screening>],
+    kinds: &[PUBLISHED],
     transactions: &[
         "screening_claim",
         "screening_wake",

@@ -29,6 +29,7 @@ mod outcomes;
 mod pauses;
 mod pooled;
 mod privacy;
+mod publications;
 mod read_only;
 mod readiness;
 mod reload;

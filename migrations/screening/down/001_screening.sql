@@ -14,6 +14,8 @@ ALTER FUNCTION router.any_failure_of(uuid) RENAME TO failure_of;
 GRANT EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid) TO forms_app;
 DELETE FROM router.grey_queue WHERE cause IN ('screening', 'screening_job');
 DELETE FROM router.grey_queue_causes WHERE cause IN ('screening', 'screening_job');
+DROP INDEX IF EXISTS router.outbox_pending_published;
+DELETE FROM router.outbox WHERE kind = 'screening.published';
 DROP VIEW IF EXISTS screening.jobs;
 -- They have the runs' row as an argument.
 DROP FUNCTION IF EXISTS screening.is_shut_out(public.submissions, screening.submissions),

@@ -91,10 +91,32 @@ impl PubsubSettings {
     /// # Errors
     /// A name is missing or cannot be one.
     pub fn from_config(config: &config::Pubsub) -> Result<Self, SettingsError> {
+        let settings = Self::named(config)?;
+        if settings.subscription.is_empty() {
+            Err(SettingsError::Missing("subscription"))
+        } else {
+            Ok(settings)
+        }
+    }
+
+    /// The settings of somebody who only publishes, to another topic than routing events go to.
+    ///
+    /// # Errors
+    /// The name cannot be one.
+    pub fn publishing_to(config: &config::Pubsub, topic: &str) -> Result<Self, SettingsError> {
+        let config::Pubsub { project, endpoint, .. } = config.clone();
+        Self::named(&config::Pubsub {
+            project,
+            endpoint,
+            topic: topic.to_owned(),
+            ..config::Pubsub::default()
+        })
+    }
+
+    fn named(config: &config::Pubsub) -> Result<Self, SettingsError> {
         let full = |key, name, collection| full_name(&config.project, key, name, collection);
         Ok(Self {
-            subscription: full("subscription", &config.subscription, "subscriptions")?
-                .ok_or(SettingsError::Missing("subscription"))?,
+            subscription: full("subscription", &config.subscription, "subscriptions")?.unwrap_or_default(),
             topic: full("topic", &config.topic, "topics")?,
             dead_letter_topic: full("dead_letter_topic", &config.dead_letter_topic, "topics")?,
             dead_letter_subscription: full(

@@ -21,6 +21,9 @@ use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::kernel::rows::Rows;
 
+/// The kind of outbox rows that tell registries of a publication; they name skill, version and commit.
+pub const PUBLISHED: &str = "screening.published";
+
 /// The runs of one database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ScreeningStore {
