@@ -17,4 +17,5 @@ mod promoting;
 mod publishing;
 mod relay;
 mod reviewed;
+mod screening;
 mod stopped;
