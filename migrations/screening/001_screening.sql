@@ -11,6 +11,9 @@ DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'maple_screener') THEN
         CREATE ROLE maple_screener LOGIN;
+        -- Its statements, and those of the triggers that they fire, look up rows by their keys. A plan that was made while a table was
+        -- small would read all of it for each run, until the next ANALYZE: a burst after a quiet spell grew dearer with every run.
+        ALTER ROLE maple_screener SET enable_seqscan = off;
     END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL; -- another database of this cluster was being migrated at the same moment

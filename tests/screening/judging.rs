@@ -115,6 +115,18 @@ async fn what_the_judge_fails_at_three_times_beside_others_is_a_persons() {
     scene.calibrate().await;
     let judge = ScriptedJudge::start().await.expect("a judge");
     judge.set(Mode::Scored(92));
+    // Whatever comes back from the first run's question waits until the test lets it go on: the judge is asked again within moments.
+    scene
+        .sql(
+            "CREATE FUNCTION screening.held_back() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+               IF NOT EXISTS (SELECT FROM screening.submissions x WHERE x.created_at < NEW.created_at) THEN
+                 NEW.available_at := now() + interval '1 day';
+               END IF; RETURN NEW; END $$;
+             CREATE TRIGGER held BEFORE UPDATE ON screening.submissions FOR EACH ROW
+               WHEN (OLD.lease_token IS NOT NULL AND NEW.lease_token IS NULL AND OLD.state = 'TIER2_SCANNING'
+                 AND NEW.state = 'TIER2_SCANNING') EXECUTE FUNCTION screening.held_back()",
+        )
+        .await;
     let mut screening = Screening::default();
     screening.judge.pause = Duration::from_millis(50);
     let working = Scene::work(scene.tools(Some(&judge), &screening));
@@ -136,11 +148,6 @@ async fn what_the_judge_fails_at_three_times_beside_others_is_a_persons() {
             break;
         }
         assert_eq!(scene.state(hard).await, "TIER2_SCANNING", "turn {turn}");
-        scene
-            .sql(&format!(
-                "UPDATE screening.submissions SET available_at = now() + interval '1 day' WHERE id = '{hard}'"
-            ))
-            .await;
         let other = scene.submit("on", &format!("another, {turn}")).await;
         scene.until(scene.run_of(other).await, &["PUBLISHED"]).await;
         judge.next(1, Mode::HalfBody);
