@@ -37,7 +37,7 @@ nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
 nightly: test late mutants drill soak outages crowd kills grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
-late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox; BACKFILL=500 tickets; a file of 200 MiB among kills; 100,000 blobs and two collectors
+late: deps-build ## The tests that make test leaves to the night: two routers at every kill point from the outbox, three from either source; BACKFILL=500 tickets; a file of 200 MiB among kills; 100,000 blobs and two collectors
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
 	BACKFILL=$(or $(BACKFILL),500) $(CARGO) test --locked -p maple-router --test tickets -- backfill::each_ticket
 	UPLOAD_MEBIBYTES=$(or $(MEBIBYTES),200) UPLOAD_KILLS=$(or $(KILLS),10) $(CARGO) test --locked -p maple-router --test uploads -- process::

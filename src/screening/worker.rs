@@ -94,7 +94,7 @@ pub struct Tools {
     pub judge: Option<Arc<Judging>>,
     /// For how long the judge is waited for.
     pub patience: Duration,
-    /// Scans at once: a permit each. Whoever has none waits with its run in hand, not with its content.
+    /// Scans at once: a permit each. A run without one waits with its fields in memory, never with a repository's text.
     pub scans: Arc<Semaphore>,
     /// Fetches at once: a permit each.
     pub fetches: Arc<Semaphore>,

@@ -21,7 +21,7 @@ struct Arguments {
     /// Runs that a judge approves
     #[arg(long, default_value_t = 1_000)]
     approved: u64,
-    /// How many of them come a second
+    /// Approved runs that come a second
     #[arg(long, default_value_t = 20)]
     rate: u64,
     /// Submissions that are routed in a turn
