@@ -123,6 +123,9 @@ impl Place {
         }
         backends.look(eyes).await?;
         let seconds = began.elapsed().as_secs_f64();
+        let other = "SELECT count(*) FROM submissions WHERE status <> 'routed'";
+        let other: i64 = eyes.query_one(other, &[]).await?.get(0);
+        ensure!(other == 0, "{other} submissions ended without being routed");
         let cpu = meter::cpu_seconds(pid)? - before;
         router.stop().await?;
         let of_thousand = |seconds: f64| seconds * 1_000.0 / were as f64;
