@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tokio_postgres::Client;
 
 use self::screener::Screener;
-use crate::bench::{self, meter, now};
+use crate::bench::{self, meter, now, statements};
 use crate::forms::{self, Form};
 use crate::judge::{MODEL, Mode, ScriptedJudge};
 use crate::postgres::{Cluster, ClusterOptions, Variant};
@@ -65,6 +65,8 @@ pub struct Options {
     pub routed: u32,
     /// Pairs of turns: one without schema screening, one with it.
     pub turns: u32,
+    /// Reports where PostgreSQL spends its time while the rules look (which costs some).
+    pub statements: bool,
 }
 
 /// Measures one after the other; returns whether everything was as it must be.
@@ -78,7 +80,10 @@ pub async fn run(options: &Options) -> Result<bool> {
         options.binary.display()
     );
     say(&meter::machine());
-    let settings = bench::server_settings();
+    let mut settings = bench::server_settings();
+    if options.statements {
+        settings.extend(statements::settings());
+    }
     let cluster =
         Cluster::start(ClusterOptions { durable: true, settings, ..ClusterOptions::default() }).await?;
     by_rules(options, &cluster).await?;
@@ -118,6 +123,9 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     }
     eyes.batch_execute("VACUUM (ANALYZE)").await?;
     eyes.batch_execute("CHECKPOINT").await?;
+    if options.statements {
+        statements::counted(&eyes).await?;
+    }
     let mut screener = Screener::start(options, &stage, "")?;
     let began = now();
     while in_state(&eyes, "NEEDS_REVIEW").await? < options.runs {
@@ -135,6 +143,9 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     for row in eyes.query(STAGES, &[]).await? {
         let (trigger, rate): (String, f64) = (row.get(0), row.get(1));
         say(&format!("  {trigger:24} {rate:.0}/s from the first to the last"));
+    }
+    if options.statements {
+        statements::dearest(&eyes).await?.iter().for_each(|line| say(&format!("  {line}")));
     }
     Ok(())
 }

@@ -300,13 +300,19 @@ CREATE VIEW screening.jobs AS
 -- ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- What is screened of a submission, as one digest: what was entered, in order, and the names of its files.
+-- In PL/pgSQL, whose sessions keep the plan: one in SQL is planned at each call.
 CREATE FUNCTION screening.digest_of(submission uuid) RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-RETURN encode(sha256(convert_to(jsonb_build_array(
-    (SELECT jsonb_agg(jsonb_build_array(f.field_key, f.field_value) ORDER BY f.position, f.id)
-     FROM public.submission_fields f WHERE f.submission_id = submission),
-    (SELECT jsonb_agg(jsonb_build_array(a.file_name, a.content_type) ORDER BY a.file_name, a.content_type)
-     FROM public.attachments a WHERE a.submission_id = submission))::text, 'UTF8')), 'hex');
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN encode(sha256(convert_to(jsonb_build_array(
+        (SELECT jsonb_agg(jsonb_build_array(f.field_key, f.field_value) ORDER BY f.position, f.id)
+         FROM public.submission_fields f WHERE f.submission_id = submission),
+        (SELECT jsonb_agg(jsonb_build_array(a.file_name, a.content_type) ORDER BY a.file_name, a.content_type)
+         FROM public.attachments a WHERE a.submission_id = submission))::text, 'UTF8')), 'hex');
+END
+$$;
 
 -- passed: not screened, in its shadow, or published as it stands. out: its run failed or was rejected. waiting: anything else; also where
 -- its form is enforced and it has no run, and where what was published is not what stands there now.
@@ -652,18 +658,25 @@ CREATE FUNCTION screening.content(run uuid, token uuid, origin_column text, most
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
+DECLARE
+    submission uuid;
 BEGIN
-    RETURN QUERY SELECT
-        (SELECT COALESCE(jsonb_agg(jsonb_build_array(f.field_key, COALESCE(f.field_value, '')) ORDER BY f.position, f.id), '[]')
-         FROM public.submission_fields f WHERE f.submission_id = r.subject),
-        (SELECT COALESCE(jsonb_agg(a.file_name ORDER BY a.file_name, a.id), '[]') FROM public.attachments a
-         WHERE a.submission_id = r.subject),
-        x.digest,
-        (SELECT count(*)::int FROM (SELECT FROM screening.submissions o WHERE o.content = x.digest
-           AND o.created_at > now() - interval '1 hour' AND o.subject <> r.subject LIMIT most) same),
-        (SELECT to_jsonb(s) ->> origin_column FROM public.submissions s WHERE s.id = r.subject AND origin_column IS NOT NULL)
-    FROM screening.submissions r, LATERAL (SELECT screening.digest_of(r.subject) AS digest) x
+    SELECT r.subject INTO submission FROM screening.submissions r
     WHERE r.id = run AND r.lease_token = token AND r.leased_until > clock_timestamp();
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    fields := (SELECT COALESCE(jsonb_agg(jsonb_build_array(f.field_key, COALESCE(f.field_value, '')) ORDER BY f.position, f.id), '[]')
+        FROM public.submission_fields f WHERE f.submission_id = submission);
+    files := (SELECT COALESCE(jsonb_agg(a.file_name ORDER BY a.file_name, a.id), '[]') FROM public.attachments a
+        WHERE a.submission_id = submission);
+    digest := screening.digest_of(submission);
+    seen := (SELECT count(*) FROM (SELECT FROM screening.submissions o WHERE o.content = digest
+        AND o.created_at > now() - interval '1 hour' AND o.subject <> submission LIMIT most) same);
+    IF origin_column IS NOT NULL THEN
+        origin := (SELECT to_jsonb(s) ->> origin_column FROM public.submissions s WHERE s.id = submission);
+    END IF;
+    RETURN NEXT;
 END
 $$;
 

@@ -41,6 +41,10 @@ const KEYED: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL
 /// index. Without an index a table is read all the same.
 const SOUGHT: &str = "; SET LOCAL enable_seqscan = off";
 
+/// For rows that are looked up by key, and whose loss a crash of the database may bring: whatever rests on them is committed
+/// later, in the same log, so that it is lost with them or they are not lost.
+const LIGHT: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL synchronous_commit = off";
+
 impl managed::Manager for Connector {
     type Type = Session;
     type Error = DbError;
@@ -189,6 +193,19 @@ impl Pool {
         Working: Future<Output = Result<T, DbError>>,
     {
         self.named(name, SOUGHT, &body).await
+    }
+
+    /// [`Self::keyed_transaction`] whose COMMIT does not wait for the disk. A crash of the database may lose it, together with all
+    /// that was committed after it: only for what is made again then.
+    ///
+    /// # Errors
+    /// The errors of [`Self::transaction`].
+    pub async fn light_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
+    where
+        F: Fn(Transaction) -> Working,
+        Working: Future<Output = Result<T, DbError>>,
+    {
+        self.named(name, LIGHT, &body).await
     }
 
     async fn named<T, F, Working>(&self, name: &'static str, settings: &str, body: &F) -> Result<T, DbError>

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::contestant::Contestant;
 use super::receiver::{self, Receiver};
 use super::shape::{self, Shape};
-use super::{Options, meter};
+use super::{Options, meter, statements};
 use crate::forms;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::stage::{Source, Stage, StageOptions};
@@ -42,11 +42,7 @@ impl<'a> Arena<'a> {
     pub(super) async fn start(options: &'a Options) -> Result<Self> {
         let mut settings = server_settings();
         if options.statements {
-            let counted = [
-                ("shared_preload_libraries", "pg_stat_statements"),
-                ("pg_stat_statements.track_planning", "on"),
-            ];
-            settings.extend(counted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            settings.extend(statements::settings());
         }
         let cluster =
             Cluster::start(ClusterOptions { durable: true, settings, ..ClusterOptions::default() }).await?;
@@ -90,9 +86,7 @@ impl<'a> Arena<'a> {
         let ids = shape::ids(submissions);
         shape::seed(&superuser, shape, &ids).await?;
         if self.options.statements {
-            superuser
-                .batch_execute("CREATE EXTENSION pg_stat_statements; SELECT pg_stat_statements_reset()")
-                .await?;
+            statements::counted(&superuser).await?;
         }
         let key_file = stage.dir().join("signer.json");
         stage.google.write_key_file(&key_file)?;
@@ -141,13 +135,7 @@ impl Trial {
         if !arena.options.statements {
             return Ok(Vec::new());
         }
-        // The first line is the statement's name, where it has one.
-        let sql = "SELECT format('%s calls, %s ms each (%s ms planning), %s ms in all: %s', calls,
-              round((total_exec_time / calls)::numeric, 4), round((total_plan_time / calls)::numeric, 4),
-              round((total_exec_time + total_plan_time)::numeric), left(split_part(query, E'\n', 1), 60))
-            FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-            ORDER BY total_exec_time + total_plan_time DESC LIMIT 14";
-        Ok(self.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+        statements::dearest(&self.superuser).await
     }
 
     /// Seconds since 1970 by the database's clock.

@@ -22,6 +22,7 @@ mod receiver;
 mod report;
 mod running;
 mod shape;
+pub(crate) mod statements;
 mod summary;
 mod transcript;
 mod trial;

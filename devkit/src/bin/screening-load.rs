@@ -30,6 +30,9 @@ struct Arguments {
     /// Pairs of turns, one without schema screening and one with it; medians are shown
     #[arg(long, default_value_t = 5)]
     turns: u32,
+    /// Report where PostgreSQL spends its time while the rules look, by statement (pg_stat_statements)
+    #[arg(long)]
+    statements: bool,
 }
 
 #[tokio::main]
@@ -38,10 +41,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<bool> {
-    let Arguments { binary, runs, approved, rate, routed, turns } = arguments;
+    let Arguments { binary, runs, approved, rate, routed, turns, statements } = arguments;
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the working tree")?;
     let binary = binary.unwrap_or_else(|| tree.join("target/release/maple-router"));
-    let options = Options { binary, runs, approved, rate, routed, turns };
+    let options = Options { binary, runs, approved, rate, routed, turns, statements };
     let mut term = signal(SignalKind::terminate())?;
     // An early end drops these values, and the processes end with them.
     tokio::select! {

@@ -213,8 +213,9 @@ impl ScreeningStore {
     ) -> Result<ScanResult, DbError> {
         let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
         let (score, findings) = (result.score.map(i32::from), json!(findings));
+        // The transition that goes by it is on the disk only with it; the judge's answers have a record of their own.
         self.pool()
-            .transaction("screening_record", async |tx| {
+            .light_transaction("screening_record", async |tx| {
                 let statement = tx.prepare_cached(RECORD).await?;
                 let parameters: [&dyn Parameter; 9] = [
                     &run,
