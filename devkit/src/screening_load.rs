@@ -5,6 +5,7 @@
 //! Everything shares one machine, so that a ratio within one run counts and no figure by itself. Asserts nothing but that each run came
 //! to where it must, and that all was routed. The figures go to `benches/RESULTS.md`.
 
+mod away;
 mod routed;
 mod screener;
 
@@ -65,6 +66,10 @@ pub struct Options {
     pub routed: u32,
     /// Pairs of turns: one without schema screening, one with it.
     pub turns: u32,
+    /// Runs that wait while the judge is away, none for no outage; and for how long.
+    pub away: u64,
+    /// See `away`.
+    pub away_for: Duration,
     /// Reports where PostgreSQL spends its time while the rules look (which costs some).
     pub statements: bool,
 }
@@ -88,6 +93,9 @@ pub async fn run(options: &Options) -> Result<bool> {
         Cluster::start(ClusterOptions { durable: true, settings, ..ClusterOptions::default() }).await?;
     by_rules(options, &cluster).await?;
     approved(options, &cluster).await?;
+    if options.away > 0 {
+        away::outage(options, &cluster).await?;
+    }
     routed::beside(options, &cluster).await
 }
 
@@ -150,9 +158,13 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Runs that come at a steady rate and are approved, and the table of the times that were promised.
-async fn approved(options: &Options, cluster: &Cluster) -> Result<()> {
-    let (stage, eyes) = stage(cluster).await?;
+/// A screener, and the judge that it asks: tried, and allowed to approve.
+struct Judged {
+    judge: ScriptedJudge,
+    screener: Screener,
+}
+
+async fn judged(options: &Options, stage: &Stage) -> Result<Judged> {
     let judge = ScriptedJudge::start().await?;
     let key = stage.dir().join("judge-key");
     std::fs::write(&key, judge.key().context("the judge's key")?)?;
@@ -173,11 +185,18 @@ async fn approved(options: &Options, cluster: &Cluster) -> Result<()> {
         )
     };
     std::fs::write(&corpus, (0..EXAMPLES).map(example).collect::<String>())?;
-    let screener = Screener::start(options, &stage, &settings)?;
+    let screener = Screener::start(options, stage, &settings)?;
     let words = ["screening", "calibrate", "--profile", "fields", &corpus.display().to_string()];
     let tried = stage.ask(&options.binary, screener.config(), &words).await?;
     ensure!(tried.code == Some(0), "the judge cannot be tried: {tried:?}");
     judge.set(Mode::Scored(92));
+    Ok(Judged { judge, screener })
+}
+
+/// Runs that come at a steady rate and are approved, and the table of the times that were promised.
+async fn approved(options: &Options, cluster: &Cluster) -> Result<()> {
+    let (stage, eyes) = stage(cluster).await?;
+    let Judged { judge: _judge, screener } = judged(options, &stage).await?;
     let step = Duration::from_secs(1);
     let mut come = 0;
     let mut seconds = tokio::time::interval(step);

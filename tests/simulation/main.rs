@@ -5,7 +5,9 @@
 //! Events come from a subscription in memory that keeps Pub/Sub's promises and no more, or from the outbox of the same
 //! PostgreSQL, by schema `router` and the real source.
 //!
-//! `SIM_SEQUENCES` (500), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
+//! Screening has a simulation of its own, on the same clock ([`screening`]).
+//!
+//! `SIM_SEQUENCES` (150), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
 //! that belongs into `stories.rs`.
 
 mod checks;
@@ -19,6 +21,7 @@ mod outbox;
 mod process;
 mod run;
 mod scene;
+mod screening;
 mod stories;
 mod tickets;
 mod topic;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use devkit::stage::Source;
-use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::checks::{Evidence, violations};
@@ -17,9 +17,9 @@ use crate::tickets;
 use crate::world::World;
 
 /// Worlds side by side. More than there are processors: each mostly waits.
-const WORLDS: u64 = 6;
+pub(crate) const WORLDS: u64 = 6;
 
-fn number(name: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
         .ok()
         .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -77,15 +77,13 @@ pub(crate) fn holds_and(story: &Story, also: impl Fn(&World) -> Vec<String>) {
     }
 }
 
-/// Runs one world's share; returns the shrunk failure, if there is one.
+/// Runs one world's share of `sequences`, drawn by `seed`; returns the shrunk failure, if there is one. `over`: somebody has one.
 #[expect(clippy::print_stdout, reason = "a failure is shown before it is shrunk, which takes its time")]
-fn share(
-    source: Source,
-    seed: u64,
-    sequences: u64,
-    length: usize,
-    coverage: Arc<Coverage>,
+pub(crate) fn shrunk<S: std::fmt::Debug + std::fmt::Display>(
+    (seed, sequences): (u64, u64),
+    stories: &impl Strategy<Value = S>,
     over: &AtomicBool,
+    play: impl FnMut(&S) -> Vec<String>,
 ) -> Option<String> {
     let config = Config {
         cases: u32::try_from(sequences).expect("a number of sequences"),
@@ -98,17 +96,16 @@ fn share(
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let runtime = runtime();
-    let world = std::cell::RefCell::new(runtime.block_on(World::new(source, coverage)));
+    let play = std::cell::RefCell::new(play);
     let failed = std::cell::Cell::new(false);
     // A story that shrinking tries more than once is played once.
     let played = std::cell::RefCell::new(HashMap::<String, Vec<String>>::new());
-    let ended = runner.run(&generate::story(source, length), |story| {
+    let ended = runner.run(stories, |story| {
         if over.load(Ordering::SeqCst) && !failed.get() {
             return Ok(());
         }
         let known = played.borrow().get(&story.to_string()).cloned();
-        let wrong = known.unwrap_or_else(|| runtime.block_on(play(&mut world.borrow_mut(), &story)));
+        let wrong = known.unwrap_or_else(|| play.borrow_mut()(&story));
         if wrong.is_empty() && !failed.get() {
             return Ok(());
         }
@@ -129,8 +126,22 @@ fn share(
     }
 }
 
+/// One world's share of the sequences.
+fn share(
+    source: Source,
+    (seed, sequences): (u64, u64),
+    length: usize,
+    coverage: Arc<Coverage>,
+    over: &AtomicBool,
+) -> Option<String> {
+    let runtime = runtime();
+    let mut world = runtime.block_on(World::new(source, coverage));
+    let stories = generate::story(source, length);
+    shrunk((seed, sequences), &stories, over, |story| runtime.block_on(play(&mut world, story)))
+}
+
 /// Sequences of a run that nobody asks for more: some four minutes on two processors. `make nightly` asks for 5,000.
-const SEQUENCES: u64 = 150;
+pub(crate) const SEQUENCES: u64 = 150;
 /// Sequences from which on everything that can be reached is.
 const ALL_IS_REACHED: u64 = 500;
 
@@ -157,7 +168,7 @@ fn sequences(source: Source, sequences: u64) {
             .map(|world| {
                 let (coverage, over) = (Arc::clone(&coverage), &over);
                 let sequences = (sequences + WORLDS - 1 - world) / WORLDS;
-                scope.spawn(move || share(source, seed + world, sequences, length, coverage, over))
+                scope.spawn(move || share(source, (seed + world, sequences), length, coverage, over))
             })
             .collect();
         worlds.into_iter().filter_map(|world| world.join().expect("a world")).collect()

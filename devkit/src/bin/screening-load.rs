@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
@@ -30,6 +31,12 @@ struct Arguments {
     /// Pairs of turns, one without schema screening and one with it; medians are shown
     #[arg(long, default_value_t = 5)]
     turns: u32,
+    /// Runs that wait while the judge is away; 0: it never is
+    #[arg(long, default_value_t = 0)]
+    away: u64,
+    /// Minutes for which it is away: people are notified after ten
+    #[arg(long, default_value_t = 12)]
+    minutes: u64,
     /// Report where PostgreSQL spends its time while the rules look, by statement (pg_stat_statements)
     #[arg(long)]
     statements: bool,
@@ -41,10 +48,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<bool> {
-    let Arguments { binary, runs, approved, rate, routed, turns, statements } = arguments;
+    let Arguments { binary, runs, approved, rate, routed, turns, away, minutes, statements } = arguments;
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the working tree")?;
     let binary = binary.unwrap_or_else(|| tree.join("target/release/maple-router"));
-    let options = Options { binary, runs, approved, rate, routed, turns, statements };
+    let away_for = Duration::from_secs(minutes * 60);
+    let options = Options { binary, runs, approved, rate, routed, turns, away, away_for, statements };
     let mut term = signal(SignalKind::terminate())?;
     // An early end drops these values, and the processes end with them.
     tokio::select! {
