@@ -43,11 +43,13 @@ impl Readiness {
         Self { is_screened: on, ..self }
     }
 
-    /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gate`).
+    /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gates`).
     #[must_use]
     pub fn gate(&self, alias: &str) -> String {
         if self.is_screened {
-            format!("screening.gate({alias}.id, {alias}.form_id::text, {alias}.created_at)")
+            format!(
+                "(SELECT g.says FROM screening.gates({alias}.id, {alias}.form_id::text, {alias}.created_at) AS g)"
+            )
         } else {
             "'passed'::text".to_owned()
         }

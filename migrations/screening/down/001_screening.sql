@@ -17,9 +17,9 @@ DELETE FROM router.grey_queue_causes WHERE cause IN ('screening', 'screening_job
 DROP INDEX IF EXISTS router.outbox_pending_published;
 DELETE FROM router.outbox WHERE kind = 'screening.published';
 DROP VIEW IF EXISTS screening.jobs;
--- They have the runs' row as an argument.
+-- They have the runs' row as an argument, or its table in their body.
 DROP FUNCTION IF EXISTS screening.is_shut_out(public.submissions, screening.submissions),
-    screening.follow(screening.submissions, text, text);
+    screening.follow(screening.submissions, text, text), screening.gates(uuid, text, timestamptz);
 DROP TABLE IF EXISTS screening.published, screening.snapshots, screening.calibrations, screening.waivers, screening.spent,
     screening.verdicts, screening.findings, screening.scan_results, screening.submission_state_events, screening.submissions,
     screening.forms;
@@ -28,5 +28,5 @@ DROP FUNCTION IF EXISTS screening.guard_claim(), screening.on_subject_ended(), s
     screening.gate(uuid, text, timestamptz), screening.content(uuid, uuid, text, int), screening.decide(uuid, bigint, text, text, text),
     screening.lock_run(uuid), screening.redrive(uuid), screening.rescreen(uuid, text, text), screening.reconcile(int),
     screening.births(int), screening.birth(uuid), screening.ring(), screening.skill_id(text, text),
-    screening.next_version(text, text), screening.digest_of(uuid), screening.job_type(text);
+    screening.next_version(text, text), screening.digest_of(uuid), screening.stands(uuid, text), screening.job_type(text);
 REVOKE USAGE ON SCHEMA screening FROM maple_screener, maple_desk, forms_app, forms_loader;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::kernel::words;
 
 words! {
-    /// What screening says of a submission (`screening.gate`).
+    /// What screening says of a submission (`screening.gates`).
     Gate {
         /// It is not screened, or published.
         Passed = "passed",
