@@ -22,7 +22,7 @@ use ops::{Op, Reached, Story};
 use world::World;
 
 /// One for so many sequences of the other simulation: each costs as much as several of those.
-const SHARE: u64 = 6;
+const SHARE: u64 = 10;
 /// Sequences from which on everything that can be reached is.
 const ALL_IS_REACHED: u64 = 300;
 

@@ -75,6 +75,7 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
         let half = [Point::Before(Tx::Record), Point::After(Tx::Record), Point::After(Tx::Claim)];
         let stall = |point| each(Op::StallAt, point);
         let go_on = [Op::Resume(0), Op::Resume(1)];
+        let extend = if screener == 0 { Point::Before(Tx::Extend) } else { Point::After(Tx::Extend) };
         let plain = Op::Submit(sub, Content::Plain);
         let all = vec![
             // Whoever takes it dies at a certain point.
@@ -101,11 +102,13 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
                 .concat(),
             // The judge is away for longer than anybody waits.
             vec![Op::Mend, Op::Away(true), plain, Op::Advance(30), Op::Advance(650)],
-            // A lease is made longer, or is not.
+            // Somebody dies who makes its leases longer: one of its runs stands still, and locks nothing.
             [
                 &[Op::Mend][..],
-                &each(Op::CrashAt, Point::Before(Tx::Extend)),
-                &[Op::Next(Says::Busy, 1), plain, Op::Advance(25)],
+                &stall(Point::After(Tx::Record)),
+                &[plain],
+                &each(Op::CrashAt, extend),
+                &[Op::Advance(45), Op::Advance(45)],
             ]
             .concat(),
             // People, from the desk to the relay, late, and by what has changed.

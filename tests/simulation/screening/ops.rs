@@ -320,6 +320,11 @@ impl Reached {
         self.lock().ways.get(way).copied().unwrap_or_default()
     }
 
+    /// How often somebody died at a point.
+    pub(super) fn crashes(&self, point: Point) -> u64 {
+        self.lock().caught.get(&(point, "crash")).copied().unwrap_or_default()
+    }
+
     /// The table, and what was met too rarely.
     pub(super) fn report(&self) -> (String, Vec<String>) {
         let counts = self.lock();

@@ -68,3 +68,26 @@ fn a_judge_that_says_nothing_approves_nothing() {
         assert_eq!(reached.times("TIER2_SCANNING > NEEDS_REVIEW"), 2, "{says:?}");
     }
 }
+
+/// Each point is one that somebody comes by: a screener dies there, and another ends what it began.
+#[test]
+fn whoever_dies_at_a_point_is_followed() {
+    for point in Point::ALL {
+        let mut steps = Vec::new();
+        let of_extend = matches!(point, Point::Before(Tx::Extend) | Point::After(Tx::Extend));
+        if of_extend {
+            steps.extend([0, 1].map(|screener| Op::StallAt(screener, Point::After(Tx::Record))));
+        }
+        steps.extend([0, 1].map(|screener| Op::CrashAt(screener, point)));
+        steps.extend([
+            Op::Submit(0, Content::Plain),
+            Op::Advance(45),
+            Op::Advance(45),
+            Op::Mend,
+            Op::Claim(0),
+        ]);
+        let reached = holds(&story(steps));
+        assert!(reached.crashes(point) > 0, "{point:?}: {}", reached.report().0);
+        assert_eq!(reached.times("AUTO_APPROVED > PUBLISHED"), 1, "{point:?}");
+    }
+}

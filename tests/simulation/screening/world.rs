@@ -392,7 +392,7 @@ impl World {
     /// Time passes; everybody who works or waits notices every bit of it. Each step of a run waits for the next look, so that the
     /// first seconds are passed one by one.
     pub(super) async fn pass(&mut self, mut time: Duration) {
-        let steps = std::iter::repeat_n(LOOKS_EVERY, 8).chain(std::iter::repeat(LONG));
+        let steps = std::iter::repeat_n(LOOKS_EVERY, 5).chain(std::iter::repeat(LONG));
         for step in steps {
             let step = time.min(step);
             if step.is_zero() {
