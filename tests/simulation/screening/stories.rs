@@ -91,3 +91,26 @@ fn whoever_dies_at_a_point_is_followed() {
         assert_eq!(reached.times("AUTO_APPROVED > PUBLISHED"), 1, "{point:?}");
     }
 }
+
+/// What was published and changed is claimed by nobody, until it is screened again as it stands.
+#[test]
+fn what_changes_after_its_publication_is_not_claimed() {
+    let changed = vec![
+        Op::Submit(0, Content::Plain),
+        Op::Advance(10),
+        Op::Change(0, Content::Talking),
+        Op::Claim(0),
+        Op::Advance(10),
+        Op::Claim(0),
+    ];
+    assert_eq!(holds(&story(changed.clone())).times("claimed"), 0);
+    let again = [
+        Op::Rescreen(0),
+        Op::Advance(10),
+        Op::Decide(0, Verb::Escalate, false),
+        Op::Decide(0, Verb::Approve, false),
+        Op::Claim(0),
+    ];
+    let reached = holds(&story([changed, again.to_vec()].concat()));
+    assert_eq!(reached.times("claimed"), 1, "{}", reached.report().0);
+}
