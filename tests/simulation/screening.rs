@@ -58,7 +58,6 @@ fn holds(story: &Story) -> Arc<Reached> {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a failure is played again from what is printed")]
 fn every_sequence_keeps_the_laws_of_screening() {
     let sequences = number("SIM_SEQUENCES", SEQUENCES) / SHARE;
     let length = usize::try_from(number("SIM_OPS", 30)).expect("a number of operations");

@@ -75,6 +75,8 @@ pub(super) struct World {
     late: BTreeMap<usize, (Uuid, i64)>,
     offered: BTreeSet<u8>,
     started: u64,
+    /// Submissions and claims have names that nobody had before.
+    named: u128,
     pub(super) reached: Arc<Reached>,
     _temporary: TempDir,
 }
@@ -107,6 +109,7 @@ impl World {
             late: BTreeMap::new(),
             offered: BTreeSet::new(),
             started: 0,
+            named: 0,
             reached,
             _temporary: temporary,
         }
@@ -162,7 +165,8 @@ impl World {
 
     /// Writes what the backend's finalize commits.
     async fn submit(&mut self, place: usize, content: Content) {
-        let id = Uuid::new_v4();
+        self.named += 1;
+        let id = Uuid::from_u128(self.named);
         let origin = (content == Content::Vouched).then_some(TRUSTED);
         let (message, honeypot) = words(content);
         self.backend.execute(SUBMIT, &[&id, &message, &honeypot, &origin]).await.expect("a row");
@@ -216,7 +220,9 @@ impl World {
                 return purged.is_ok_and(|rows| rows > 0);
             }
             Op::Claim(place) => {
-                let request = ClaimRequest { id: self.submissions[place], token: Uuid::new_v4().to_string() };
+                self.named += 1;
+                let token = format!("claim {}", self.named);
+                let request = ClaimRequest { id: self.submissions[place], token };
                 return self.daemon.claim(&[request]).await.is_ok();
             }
             Op::CrashAt(screener, point) => return self.catch(screener, point, Doom::Crash),
