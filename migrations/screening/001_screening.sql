@@ -355,7 +355,7 @@ CREATE FUNCTION screening.guard_claim() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM screening.gates(NEW.id, NEW.form_id::text, NEW.created_at) AS g WHERE g.says <> 'passed') THEN
+    IF NOT EXISTS (SELECT FROM screening.gates(NEW.id, NEW.form_id::text, NEW.created_at) AS g WHERE g.says = 'passed') THEN
         RAISE EXCEPTION 'submission % is not published by its screening', NEW.id USING ERRCODE = 'check_violation',
             HINT = 'The daemon that claims it does not know of screening: set screening.mode = "on" in its configuration.';
     END IF;

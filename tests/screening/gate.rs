@@ -104,6 +104,11 @@ async fn nobody_claims_what_waits_whatever_its_configuration_says() {
     );
     scene.put(scene.run_of(on).await, "PUBLISHED").await;
     assert_eq!(scene.as_role("forms_app", &claim(on)).await, None);
+    // Whoever may not look at runs claims nothing at all.
+    let other = scene.submit("open", "c").await;
+    scene.sql("REVOKE SELECT ON screening.submissions FROM forms_app").await;
+    let refused = scene.as_role("forms_app", &claim(other)).await.expect("refused");
+    assert!(refused.starts_with("42501"), "{refused}");
 }
 
 #[tokio::test]

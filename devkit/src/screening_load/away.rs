@@ -1,5 +1,5 @@
-//! The judge is away while thousands of runs wait for it: none is approved, rejected or paid for, people are notified once, and when it
-//! is back everything comes to its end.
+//! The judge is away while thousands of runs wait for it: fails where one is approved, rejected or paid for meanwhile, or does not come to
+//! its end when the judge is back. How often people were notified is printed.
 
 use std::time::Duration;
 

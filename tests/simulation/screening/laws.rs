@@ -1,4 +1,4 @@
-//! S1 to S9 (contract, "Must hold"), asked of what the database has seen. Nothing here asks the product.
+//! S1 to S9 (contract, "Must hold"), asked of what the database has seen. Of the product only the digest is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,7 +143,7 @@ fn owns(earlier: &[Version], version: &Version) -> bool {
     taken.is_some_and(|taken| taken.process == version.process)
 }
 
-/// S4: the document's log has each transition once, in order, and nothing else.
+/// S4: the document's log has each transition once, and nothing else.
 fn log_of(evidence: &Evidence) -> Vec<String> {
     type Ways = BTreeMap<Uuid, Vec<(Option<String>, String)>>;
     let mut seen = Ways::new();
