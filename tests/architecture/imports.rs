@@ -47,17 +47,22 @@ pub(crate) fn between_rooms(files: &Imports) -> Imports {
 
 /// The imports from which imports lead back to where they began, one a line.
 pub(crate) fn circles(imports: &Imports) -> Vec<String> {
-    let leads_back = |importer: &Module, file: &Module| {
-        let (mut reached, mut next) = (BTreeSet::from([file]), vec![file]);
-        while let Some(from) = next.pop() {
-            next.extend(imports.get(from).into_iter().flatten().filter(|to| reached.insert(to)));
-        }
-        reached.contains(importer)
-    };
+    let imported: BTreeSet<&Module> = imports.values().flatten().collect();
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        imported.into_iter().map(|file| (file, reached_from(imports, file))).collect();
     let all = imports.iter().flat_map(|(importer, files)| files.iter().map(move |file| (importer, file)));
-    all.filter(|(importer, file)| leads_back(importer, file))
+    all.filter(|(importer, file)| reached[file].contains(importer))
         .map(|(importer, file)| format!("{} imports {}", importer.join("::"), file.join("::")))
         .collect()
+}
+
+/// The files to which imports lead from one, itself among them.
+fn reached_from<'a>(imports: &'a Imports, file: &'a Module) -> BTreeSet<&'a Module> {
+    let (mut reached, mut next) = (BTreeSet::from([file]), vec![file]);
+    while let Some(from) = next.pop() {
+        next.extend(imports.get(from).into_iter().flatten().filter(|to| reached.insert(to)));
+    }
+    reached
 }
 
 /// The file that owns what a path names; `None` where it leads out of the crate.

@@ -52,11 +52,11 @@ fn of(text: &str) -> Vec<Sample> {
 
 #[test]
 fn hostile_text_adds_no_element_and_no_attribute() {
-    let harmless = of(MARK);
+    let harmless: Vec<_> = of(MARK).iter().map(|page| skeleton(&page.html)).collect();
     for payload in payloads().into_iter().chain([long_word()]) {
         for (page, expected) in of(&payload).iter().zip(&harmless) {
             let short: String = payload.chars().take(40).collect();
-            assert_eq!(skeleton(&page.html), skeleton(&expected.html), "{}: {short}", page.name);
+            assert_eq!(&skeleton(&page.html), expected, "{}: {short}", page.name);
         }
     }
     for payload in payloads() {
@@ -70,25 +70,24 @@ fn hostile_text_adds_no_element_and_no_attribute() {
 /// It is shown, as often as harmless text is, and what cannot be seen is replaced by a sign.
 #[test]
 fn hostile_text_is_shown_and_what_hides_is_not() {
-    let harmless = of(MARK);
+    let count = |page: &Sample| {
+        let text = &parse(&page.html).0[0].text;
+        // A command has a placeholder for an id that a shell would not take as it is; it may name two versions.
+        let named = |at: usize| {
+            let words = text.get(at..).unwrap_or_default().split_whitespace().take(6);
+            words.filter(|word| word.starts_with(MARK)).count()
+        };
+        let commands: usize = text.match_indices("maple-router forms ").map(|(at, _)| named(at)).sum();
+        text.matches(MARK).count() - commands
+    };
+    let hidden = |letter: char| {
+        letter.is_control() && !matches!(letter, '\n' | '\t')
+            || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let harmless: Vec<usize> = of(MARK).iter().map(count).collect();
     for payload in payloads() {
         for (page, expected) in of(&payload).iter().zip(&harmless) {
-            let count = |page: &Sample| {
-                let text = &parse(&page.html).0[0].text;
-                // A command has a placeholder for an id that a shell would not take as it is; it may name two versions.
-                let named = |at: usize| {
-                    let words = text.get(at..).unwrap_or_default().split_whitespace().take(6);
-                    words.filter(|word| word.starts_with(MARK)).count()
-                };
-                let commands: usize =
-                    text.match_indices("maple-router forms ").map(|(at, _)| named(at)).sum();
-                text.matches(MARK).count() - commands
-            };
-            assert_eq!(count(page), count(expected), "{}", page.name);
-            let hidden = |letter: char| {
-                letter.is_control() && !matches!(letter, '\n' | '\t')
-                    || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-            };
+            assert_eq!(&count(page), expected, "{}", page.name);
             assert_eq!(page.html.find(hidden), None, "{}", page.name);
         }
     }

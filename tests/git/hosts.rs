@@ -46,7 +46,8 @@ fn rows(elsewhere: &str) -> Vec<(&'static str, At, Act, &'static str)> {
     ]
 }
 
-#[tokio::test]
+/// Host and fetchers have threads of their own: one that names references without end leaves the others their time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_host_comes_out_under_its_code() {
     let (world, other) = (World::new().await, World::new().await);
     harmless(&other.host.repository("octo/skill").unwrap()).unwrap();

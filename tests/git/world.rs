@@ -15,6 +15,7 @@ pub(crate) fn limits() -> Limits {
         wall: Duration::from_secs(60),
         cpu: 10,
         packs: 4 << 20,
+        refs: 20_000,
         files: 200,
         file: 64 << 10,
         total: 1 << 20,

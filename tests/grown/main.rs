@@ -1,4 +1,4 @@
-//! Tables grow, cost does not: what the router says to its database touches as many pages beside 200,000 ended submissions
+//! Tables grow, cost does not: what the router says to its database touches as many pages beside 60,000 ended submissions
 //! and three times as many audit rows as beside a thousand, and no big table is read from end to end.
 //!
 //! Pages are counted, not time, by PostgreSQL itself, of the statements as they were really sent, for the role that sends
@@ -28,7 +28,7 @@ const SMALL: u64 = 1_000;
 const ROUNDS: usize = 7;
 
 fn grown() -> u64 {
-    std::env::var("GROWN").ok().map_or(200_000, |rows| rows.parse().expect("GROWN is a number of rows"))
+    std::env::var("GROWN").ok().map_or(60_000, |rows| rows.parse().expect("GROWN is a number of rows"))
 }
 
 /// One database and the eyes on it.

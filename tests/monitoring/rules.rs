@@ -43,40 +43,63 @@ fn promtool_reads_the_rules_and_the_scrape_configuration() {
     promtool(dir.path(), &["check", "config", "prometheus.yml"]);
 }
 
-/// Parts in which the unit tests are played, side by side: each minute of each is one of every rule.
-const PARTS: usize = 4;
-
-/// Every fourth of the unit tests, from this one on.
-fn unit_tests(part: usize) {
-    let mut tests = yaml(TESTS);
-    let all = tests["tests"].as_array().expect("tests").clone();
+/// What a test asks is tried with the rules that it is about, and with those that they are computed from: promtool tries every rule
+/// that it is given at each minute of each test, and most tests are about one.
+#[test]
+fn promtool_passes_the_unit_tests() {
+    let tests = yaml(TESTS);
+    let all = tests["tests"].as_array().expect("tests");
     assert!(all.len() > 90, "{}", all.len());
-    tests["tests"] = all.into_iter().skip(part).step_by(PARTS).collect();
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::copy(shipped(RULES), dir.path().join("alerts.yml")).expect("the rules");
-    // JSON is YAML.
-    std::fs::write(dir.path().join("part.yml"), tests.to_string()).expect("written");
-    promtool(dir.path(), &["test", "rules", "part.yml"]);
+    let write = |file: &str, what: &Value| {
+        // JSON is YAML.
+        std::fs::write(dir.path().join(file), what.to_string()).expect("written");
+    };
+    let mut files = Vec::new();
+    for (number, test) in all.iter().enumerate() {
+        let (file, about) = (format!("test-{number}.yml"), format!("rules-{number}.yml"));
+        let mut alone = tests.clone();
+        alone["tests"] = Value::Array(vec![test.clone()]);
+        alone["rule_files"] = Value::Array(vec![Value::from(about.as_str())]);
+        write(&file, &alone);
+        write(&about, &rules_of(test));
+        files.push(file);
+    }
+    let arguments: Vec<&str> =
+        ["test", "rules"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    promtool(dir.path(), &arguments);
 }
 
-#[test]
-fn promtool_passes_the_unit_tests_0() {
-    unit_tests(0);
-}
-
-#[test]
-fn promtool_passes_the_unit_tests_1() {
-    unit_tests(1);
-}
-
-#[test]
-fn promtool_passes_the_unit_tests_2() {
-    unit_tests(2);
-}
-
-#[test]
-fn promtool_passes_the_unit_tests_3() {
-    unit_tests(3);
+/// The rules, as they are shipped, without those that no question of a test comes to.
+fn rules_of(test: &Value) -> Value {
+    let questions = |kind: &str| test[kind].as_array().cloned().unwrap_or_default();
+    let alerts: BTreeSet<String> =
+        questions("alert_rule_test").iter().map(|asked| word(asked, "alertname").to_owned()).collect();
+    let mut said: Vec<String> =
+        questions("promql_expr_test").iter().map(|asked| word(asked, "expr").to_owned()).collect();
+    let all = rules();
+    said.extend(
+        all.iter()
+            .filter(|rule| alerts.contains(word(rule, "alert")))
+            .map(|rule| word(rule, "expr").to_owned()),
+    );
+    let mut records = BTreeSet::new();
+    while let Some(expression) = said.pop() {
+        for rule in &all {
+            let record = word(rule, "record");
+            if !record.is_empty() && expression.contains(record) && records.insert(record.to_owned()) {
+                said.push(word(rule, "expr").to_owned());
+            }
+        }
+    }
+    let mut shipped = yaml(RULES);
+    for group in shipped["groups"].as_array_mut().expect("groups") {
+        let rules = group["rules"].as_array_mut().expect("rules");
+        rules.retain(|rule| alerts.contains(word(rule, "alert")) || records.contains(word(rule, "record")));
+    }
+    let groups = shipped["groups"].as_array_mut().expect("groups");
+    groups.retain(|group| group["rules"].as_array().is_some_and(|rules| !rules.is_empty()));
+    shipped
 }
 
 /// The window tells apart two rules of one name.
