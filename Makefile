@@ -19,12 +19,12 @@ demo: deps-build ## Show what becomes of a dozen submissions, two of them with f
 	@scripts/build-watched --workspace --bins
 	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(SOURCE),--source $(SOURCE))
 
+test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
 test: deps python ## Formatting, lints, documentation, every test
 	scripts/part fmt $(CARGO) fmt --all --check
-	scripts/part clippy $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" scripts/part doc $(CARGO) doc --quiet --locked --workspace --no-deps
 	@scripts/part units scripts/check-units
-	scripts/part "build of tests" $(CARGO) test --quiet --locked --workspace --lib --bins --tests --no-run
+	scripts/part "lints, build of tests" scripts/build-linted --workspace --lib --bins --tests
+	RUSTDOCFLAGS="-D warnings" scripts/part doc env -u RUSTC_WORKSPACE_WRAPPER $(CARGO) doc --quiet --locked --workspace --no-deps
 	scripts/part doctests $(CARGO) test --quiet --locked --workspace --doc
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then set -x; \
 	scripts/part suite $(CARGO) nextest run --locked --workspace; \

@@ -21,7 +21,7 @@ async fn three_routers(source: Source) {
     every_point(source, 3).await;
 }
 
-devkit::with_either_source!(one_router_and_its_successor; at_night: two_routers; only_at_night: three_routers);
+devkit::with_either_source!(; at_night: two_routers; only_at_night: three_routers; by_day_from_the_outbox: one_router_and_its_successor);
 
 async fn every_point(source: Source, routers: usize) {
     play(points(source).into_iter(), SIDE_BY_SIDE, |point| killed_at(source, point, routers)).await;

@@ -159,10 +159,12 @@ fn counted(row: &tokio_postgres::Row, column: usize) -> Result<usize> {
 
 /// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`. Tests after
 /// `at_night` run with the second only by `make nightly`: what they add to the others is no matter of the source. Those after
-/// `only_at_night` run with neither before: what they add is one more of the same.
+/// `only_at_night` run with neither before: what they add is one more of the same. Those after `by_day_from_the_outbox` run with the
+/// first only then: by day another test plays the same with it.
 #[macro_export]
 macro_rules! with_either_source {
-    ($($name:ident),* $(,)? $(; at_night: $($late:ident),+)? $(; only_at_night: $($latest:ident),+)?) => {
+    ($($name:ident),* $(,)? $(; at_night: $($late:ident),+)? $(; only_at_night: $($latest:ident),+)?
+     $(; by_day_from_the_outbox: $($early:ident),+)?) => {
         mod pubsub {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
@@ -176,6 +178,11 @@ macro_rules! with_either_source {
             #[ignore = "for make nightly"]
             async fn $latest() {
                 super::$latest($crate::stage::Source::Pubsub).await;
+            })+)?
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "for make nightly"]
+            async fn $early() {
+                super::$early($crate::stage::Source::Pubsub).await;
             })+)?
         }
         mod postgres {
@@ -192,6 +199,10 @@ macro_rules! with_either_source {
             #[ignore = "for make nightly"]
             async fn $latest() {
                 super::$latest($crate::stage::Source::Postgres).await;
+            })+)?
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $early() {
+                super::$early($crate::stage::Source::Postgres).await;
             })+)?
         }
     };
