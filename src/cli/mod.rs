@@ -44,6 +44,7 @@ mod review;
 mod role;
 mod run;
 mod scan;
+mod scan_tree;
 mod screen;
 mod screening;
 mod setup;
@@ -147,6 +148,9 @@ enum Verb {
     Policy(policy::Args),
     /// Test the virus scanner, or have files scanned again
     Scan(scan::Args),
+    /// Scan a tree of files for the screener, without rights
+    #[command(hide = true)]
+    ScanTree(scan_tree::Args),
     /// Look at screening, and say what is screened
     Screening(screening::Args),
     /// Collect what has ended: run, status, undelete, reconcile
@@ -210,7 +214,7 @@ impl Cli {
         let config_path = self.config.filter(|path| !path.as_os_str().is_empty());
         let ctx = Context { config_path, env: environment() };
         output::colour(self.color);
-        if !matches!(self.verb, Verb::Run(_) | Verb::Screen(_)) {
+        if !matches!(self.verb, Verb::Run(_) | Verb::Screen(_) | Verb::ScanTree(_)) {
             // The daemon sets logging up as configured. A person's overrides belong in the journal, where there is
             // one; elsewhere a verb logs trouble only.
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
@@ -249,6 +253,7 @@ impl Cli {
             Verb::Forms(args) => forms::run(&ctx, args).await,
             Verb::Policy(args) => policy::run(&ctx, &args),
             Verb::Scan(args) => scan::run(&ctx, args).await,
+            Verb::ScanTree(_) => scan_tree::run(),
             Verb::Screening(args) => screening::run(&ctx, args).await,
             Verb::Gc(args) => gc::run(&ctx, args).await,
             Verb::Retention(args) => retention::run(&ctx, args).await,

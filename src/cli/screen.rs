@@ -20,7 +20,7 @@ use crate::ops::{systemd, telemetry};
 use crate::parts;
 use crate::ports::Clock as _;
 use crate::screening::store::ScreeningStore;
-use crate::screening::worker::{self, CHANNEL, Tools};
+use crate::screening::worker::{self, CHANNEL, Tools, Trees};
 use crate::scrub::scrub;
 
 /// Connections to the database.
@@ -101,6 +101,7 @@ fn tools(config: &Config, store: ScreeningStore, fetches: &Path) -> Result<Tools
     Ok(Tools {
         store,
         rulesets: Arc::new(parts::rulesets(config).map_err(setup::part)?),
+        trees: Trees::own(),
         git: Some(Git::new(git_settings(config, fetches))),
         judge: parts::judging(config, clock.clone()).map_err(setup::part)?.map(Arc::new),
         patience: config.screening.patience,

@@ -1,6 +1,7 @@
 //! One file per outside system, each with its one error classifier. Nothing here knows another room's state.
 pub mod bounces;
 pub mod clamd;
+pub mod confined;
 pub mod git;
 pub mod happyfox;
 pub mod heartbeat;

@@ -10,6 +10,7 @@ mod repository;
 mod rules;
 mod tier1;
 mod tier2;
+mod trees;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use self::publish::Publish;
 pub use self::rules::Rulesets;
 pub use self::tier1::Tier1;
 pub use self::tier2::{JUDGE, Judging, Tier2, compose, texts};
+pub use self::trees::{TreeError, Trees};
 use super::journal::{self, JournalObserver};
 use super::store::{ScreeningStore, Submitted};
 use super::table::{Screening, State};
@@ -88,6 +90,8 @@ pub struct Tools {
     pub store: ScreeningStore,
     /// The rules.
     pub rulesets: Arc<Rulesets>,
+    /// What scans repositories.
+    pub trees: Trees,
     /// What fetches repositories; absent where nothing does.
     pub git: Option<Git>,
     /// The judge; absent where none is configured.

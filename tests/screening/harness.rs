@@ -8,6 +8,7 @@ use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::secret::Secret;
 use maple_router::config::{Config, Screening, ScreeningJudge};
 use maple_router::db::{Pool, PoolOptions};
+use maple_router::gateway::confined::Confined;
 use maple_router::gateway::judge::{Judge, JudgeSettings, base_url};
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::ops::clock::SystemClock;
@@ -16,7 +17,7 @@ use maple_router::screening::judge::prompt::version;
 use maple_router::screening::run::Profile;
 use maple_router::screening::store::ScreeningStore;
 use maple_router::screening::store::setup::Trial;
-use maple_router::screening::worker::{Judging, Rulesets, Tools};
+use maple_router::screening::worker::{Judging, Rulesets, Tools, Trees};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
@@ -188,6 +189,10 @@ impl Scene {
         Tools {
             store: ScreeningStore::new(pool(&self.db, "maple_screener"), "screener@test"),
             rulesets: Arc::new(Rulesets::new(screening, "").expect("rules that compile")),
+            trees: Trees::by(Confined {
+                program: env!("CARGO_BIN_EXE_maple-router").into(),
+                wall: Duration::from_secs(40),
+            }),
             git: None,
             judge: judging,
             patience: screening.patience,

@@ -19,5 +19,6 @@ mod rights;
 mod schema;
 mod statements;
 mod tier1;
+mod trees;
 mod turns;
 mod working;

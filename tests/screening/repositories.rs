@@ -1,14 +1,17 @@
 //! Profile `git`: repositories of a real git behind a hostile host, from their address to a publication.
 
 use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use devkit::git_host::{Act, At, GitHost, hostile};
 use devkit::judge::{Mode, ScriptedJudge};
 use maple_router::config::Screening;
+use maple_router::gateway::confined::Confined;
 use maple_router::gateway::git::{Git, GitSettings, Trust};
-use maple_router::screening::worker::Tools;
+use maple_router::screening::worker::{Tools, Trees};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -206,6 +209,32 @@ async fn what_a_host_gives_that_is_wrong_is_a_finding_or_a_dead_letter_and_never
     working.stop().await;
 }
 
+/// Without an answer nothing is known of a repository: it is tried again, and then a person has it.
+#[tokio::test]
+async fn a_repository_that_cannot_be_scanned_is_approved_by_nobody() {
+    let world = World::new().await;
+    let repository = world.host.repository("owner/skill").expect("a repository");
+    repository.publish_files(&[("SKILL.md", b"---\nname: x\n---\nHello.\n")]).expect("published");
+    let dies = Confined { program: "/bin/false".into(), wall: PATIENCE };
+    let working = Scene::work(Tools { trees: Trees::by(dies), ..world.tools(&[]) });
+    let run = world.submit(&world.host.http_url("owner/skill")).await;
+    let began = std::time::Instant::now();
+    while world.scene.entries(run).await.is_empty() {
+        assert!(began.elapsed() < 3 * PATIENCE);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(world.scene.state(run).await, "TIER1_SCANNING", "its state is kept");
+    assert_eq!(world.scene.entries(run).await, ["screening_job poison Pending"]);
+    assert_eq!(
+        world
+            .scene
+            .one::<i64>("SELECT count(*) FROM screening.scan_results WHERE job_type = 'tier1-scan'")
+            .await,
+        0
+    );
+    working.stop().await;
+}
+
 #[tokio::test]
 async fn no_more_repositories_are_fetched_at_once_than_there_are_slots() {
     let world = World::new().await;
@@ -242,6 +271,32 @@ async fn no_more_repositories_are_fetched_at_once_than_there_are_slots() {
         assert!(began.elapsed() < PATIENCE, "the other has its turn: {:?}", world.host.visits());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_repositories_are_scanned_at_once_than_there_are_slots() {
+    let world = World::new().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let (program, log) = (dir.path().join("scans"), dir.path().join("scans.log"));
+    fs::write(&program, "#!/bin/sh\necho begins >>$0.log\nsleep 2\necho ends >>$0.log\nexit 1\n")
+        .expect("written");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("executable");
+    let trees = Trees::by(Confined { program, wall: PATIENCE });
+    let working = Scene::work(Tools { trees, scans: Arc::new(Semaphore::new(1)), ..world.tools(&[]) });
+    for name in ["owner/one", "owner/other"] {
+        let repository = world.host.repository(name).expect("a repository");
+        repository.publish_files(&[("SKILL.md", b"x")]).expect("published");
+        world.submit(&world.host.http_url(name)).await;
+    }
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let began = std::time::Instant::now();
+    while said().lines().count() < 4 {
+        assert!(began.elapsed() < PATIENCE, "{}", said());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let first: Vec<String> = said().lines().take(4).map(str::to_owned).collect();
+    assert_eq!(first, ["begins", "ends", "begins", "ends"]);
     working.stop().await;
 }
 

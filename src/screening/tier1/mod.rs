@@ -22,6 +22,7 @@ mod policy;
 mod re2;
 mod ruleset;
 mod tree;
+pub mod wire;
 
 pub use content::{Content, Fields, File, Mode, Tree};
 pub use fault::RulesetError;

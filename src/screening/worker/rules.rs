@@ -13,6 +13,7 @@ pub struct Rulesets {
     forms: BTreeMap<String, (ScreeningForm, Arc<Ruleset>)>,
     others: (ScreeningForm, Arc<Ruleset>),
     git: Arc<Ruleset>,
+    extra: String,
 }
 
 impl Rulesets {
@@ -38,7 +39,14 @@ impl Rulesets {
             forms: forms.collect::<Result<_, RulesetError>>()?,
             others: (others, compiled),
             git: Arc::new(Ruleset::with(Profile::Git, &FieldsPolicy::default(), extra)?),
+            extra: extra.to_owned(),
         })
+    }
+
+    /// The operator's own document.
+    #[must_use]
+    pub fn extra(&self) -> &str {
+        &self.extra
     }
 
     /// The settings of a form.

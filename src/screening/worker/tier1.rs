@@ -1,14 +1,17 @@
 //! TIER1_SCANNING: the rules. A block fails the run, unless it is waived; what else they find may bar a machine from approving.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::repository;
-use super::{Tools, array, database, dead, given_up, millis, poisoned};
+use super::{MOST_TRIES, Tools, array, database, dead, given_up, millis, poisoned};
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::works::Work;
 use crate::kernel::rows::Row;
+use crate::screening::journal;
 use crate::screening::run::{Bar, Profile};
 use crate::screening::store::Submitted;
 use crate::screening::store::results::{KeptFinding, ScanResult, ScanVerdict};
@@ -84,22 +87,11 @@ impl Tools {
             .then(|| (entered(&submitted), self.rulesets.of(&row.columns.form_id, Profile::Fields)));
         let began = self.clock.monotonic();
         let seen = submitted.seen.saturating_add(1);
-        let (scanned, used) = (std::sync::Arc::clone(&rules), content);
-        // A tree takes longer than others may wait for; a thread that panics is this job's panic.
-        let report = tokio::task::spawn_blocking(move || {
-            let mut report = tier1::scan(&used, &scanned, seen)?;
-            if let Some((entered, rules)) = beside {
-                report.absorb(tier1::scan(&entered, &rules, seen)?);
-            }
-            Ok::<_, tier1::RulesetError>(report)
-        })
-        .await;
+        let mut report = self.scanned(row, content, &rules, seen).await?;
+        if let Some((entered, rules)) = beside {
+            report.absorb(self.scanned(row, entered, &rules, seen).await?);
+        }
         drop(slot);
-        let mut report = match report {
-            Ok(Ok(report)) => report,
-            Ok(Err(error)) => return Err(Ending::Failed { why: error.to_string(), columns: None }),
-            Err(_) => return Err(Ending::Failed { why: "the rules panicked".to_owned(), columns: None }),
-        };
         let took = self.clock.monotonic().saturating_duration_since(began);
         if missing > 0 {
             report.unreadable += missing;
@@ -120,6 +112,32 @@ impl Tools {
         let findings: Vec<KeptFinding> = report.findings.iter().map(kept).collect();
         let job = (JobType::Tier1Scan, row.columns.attempt);
         self.store.record(row.id, job, &result, &findings).await.map_err(|error| database(row, &error))
+    }
+
+    /// What rules find in a content.
+    async fn scanned(
+        &self,
+        row: &Row<Screening>,
+        content: Content,
+        rules: &Arc<Ruleset>,
+        seen: u32,
+    ) -> Result<Report, Ending<Screening>> {
+        let failed = |why: String| Ending::Failed { why, columns: None };
+        if let Content::Tree(tree) = &content {
+            let report = self.trees.scan(tree, rules, self.rulesets.extra()).await;
+            // What ends whoever scans it again and again is a person's.
+            return report.map_err(|error| {
+                journal::waits(row, &error.to_string());
+                if row.attempts < MOST_TRIES { failed(error.to_string()) } else { given_up(dead::POISON) }
+            });
+        }
+        let rules = Arc::clone(rules);
+        // Many fields take longer than others may wait for; a thread that panics is this job's panic.
+        let report = tokio::task::spawn_blocking(move || tier1::scan(&content, &rules, seen)).await;
+        match report {
+            Ok(report) => report.map_err(|error| failed(error.to_string())),
+            Err(_) => Err(failed("the rules panicked".to_owned())),
+        }
     }
 
     /// What is looked at, and how many files of it are not kept.

@@ -16,7 +16,7 @@ use maple_router::kernel::jobs::listener::Listener;
 use maple_router::ops::rng::Rng;
 use maple_router::ports::Clock;
 use maple_router::screening::store::ScreeningStore;
-use maple_router::screening::worker::{self, Judging, Rulesets, Tools};
+use maple_router::screening::worker::{self, Judging, Rulesets, Tools, Trees};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -96,6 +96,7 @@ impl Screener {
         let tools = Tools {
             store: ScreeningStore::new(pool.clone(), name),
             rulesets: rulesets(),
+            trees: Trees::own(),
             git: None,
             judge: Some(judging(judge, &own)),
             patience: PATIENCE,
