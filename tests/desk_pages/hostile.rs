@@ -34,7 +34,7 @@ fn payloads() -> Vec<String> {
 
 /// A word that no line has room for.
 pub(crate) fn long_word() -> String {
-    "w".repeat(10_000) + MARK
+    "w".repeat(2_000) + MARK
 }
 
 /// The page's elements without their texts and values: what only the template may decide.

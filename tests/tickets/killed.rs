@@ -101,10 +101,14 @@ async fn dies_at((name, trap, nth, fate, mails): Point) -> bool {
     if trapped.caught_for() >= AT_THE_POINT {
         return false;
     }
-    // Where the database is slow to answer the second record is the first one, again.
-    let is_last = (trap, nth) == (Trap::CommitAnswered("record"), 2);
-    if is_last && scene.row(id).await.status != "routed" {
-        return false;
+    // Where the database is slow to answer, the second record is the first one, again.
+    let committed = trap == Trap::CommitAnswered("record");
+    if nth == 2 && (committed || trap == Trap::CommitSent("record")) {
+        let row = scene.row(id).await;
+        let is_known = row.entry("1|happyfox")["state"] == "accepted";
+        if !is_known || committed && row.status != "routed" {
+            return false;
+        }
     }
     match fate {
         Fate::Release => trapped.release(),
