@@ -1,4 +1,5 @@
-//! One file per outside system, each with its one error classifier. Nothing here knows another room's state.
+//! One file per outside system, each with its one error classifier; and `confined`, for what may not be inside. Nothing here knows
+//! another room's state.
 pub mod bounces;
 pub mod clamd;
 pub mod confined;

@@ -4,6 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,14 @@ async fn the_shipped_program_finds_what_the_rules_find() {
     // By the operator's document as well: whoever scans by another has scanned nothing.
     let extra = "[severity]\ngithub-pat = \"note\"\n";
     assert_eq!(trees.scan(&tree(), &rules, extra).await, Err(TreeError::Wire(WireError::Rules)));
+}
+
+/// By whatever name the program was started, and were it replaced meanwhile: with no environment, from another directory.
+#[tokio::test]
+async fn a_child_is_of_the_program_that_runs() {
+    let said = Confined::own(PATIENCE).ask("--list", Vec::new()).await.expect("an answer");
+    let said = String::from_utf8(said).expect("text");
+    assert!(said.contains("trees::a_child_is_of_the_program_that_runs: test"), "{said}");
 }
 
 /// The process as the kernel has it, while it waits for its question.
@@ -117,7 +126,7 @@ async fn an_answer_that_is_none_is_no_report() {
     let rules = Ruleset::builtin(Profile::Git).expect("rules");
     let wall = Duration::from_secs(3);
     let rows = [
-        ("silent", "exec sleep 60", TreeError::Confined(ConfinedError::Late(wall))),
+        ("silent", "exec sleep 600", TreeError::Confined(ConfinedError::Late(wall))),
         ("gives-up", "exit 3", TreeError::Confined(ConfinedError::Status(3))),
         ("dies", "kill -KILL $$", TreeError::Confined(ConfinedError::Signal(9))),
         ("endless", "exec yes", TreeError::Confined(ConfinedError::TooLong)),
@@ -132,10 +141,17 @@ async fn an_answer_that_is_none_is_no_report() {
     ];
     for (name, text, expected) in rows {
         let program = dir.path().join(name);
-        fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
+        fs::write(&program, format!("#!/bin/sh\necho $$ >$0.pid\n{text}\n")).expect("written");
         fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("executable");
         let trees = Trees::by(Confined { program, wall });
         assert_eq!(trees.scan(&tree(), &rules, "").await, Err(expected), "{name}");
+        // What has no answer is ended, and not left to itself.
+        let pid = fs::read_to_string(dir.path().join(format!("{name}.pid"))).expect("its number");
+        let began = Instant::now();
+        while Path::new("/proc").join(pid.trim()).exists() {
+            assert!(began.elapsed() < Duration::from_secs(20), "{name} still runs");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
     let nobody = Trees::by(Confined { program: dir.path().join("nobody"), wall });
     let missing = ConfinedError::Start(std::io::ErrorKind::NotFound);

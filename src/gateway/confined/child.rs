@@ -15,8 +15,9 @@ use seccompiler::{
 
 /// Bytes of a question.
 const LONGEST_QUESTION: u64 = 16 << 20;
-/// Bytes of memory of its own.
-const MEMORY: u64 = 512 << 20;
+/// Bytes of memory of its own: three times what the rules and a mebibyte of files take, and less than the unit has, so that the kernel
+/// ends the child and not the unit.
+const MEMORY: u64 = 128 << 20;
 /// Processor time in seconds; past the second one nothing can be ignored.
 const PROCESSOR: (u64, u64) = (20, 22);
 
@@ -43,7 +44,7 @@ const CALLS: [libc::c_long; 20] = [
     libc::SYS_exit,
     libc::SYS_exit_group,
 ];
-/// Those of memory, for pages that nothing is executed from.
+/// System calls for memory, left for pages that nothing is executed from.
 const PAGES: [libc::c_long; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 
 /// Gives up everything but one question and one answer. For a process with one thread, before it reads anything.
@@ -65,7 +66,7 @@ pub fn confine() -> io::Result<()> {
     Ok(())
 }
 
-/// Of what several filters say the kernel does the worst.
+/// Two filters, of whose answers the kernel takes the severest: the first refuses files, the second ends what is not left.
 fn filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
     let here = std::env::consts::ARCH.try_into()?;
     let files = [(libc::SYS_openat, Vec::new())].into();

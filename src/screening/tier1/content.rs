@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// Content of a submission, as its profile takes it.
 #[derive(Clone)]
@@ -69,7 +70,8 @@ impl fmt::Debug for File {
 }
 
 /// Mode of a file in git's tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// 100644.
     Regular,

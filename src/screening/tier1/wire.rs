@@ -45,17 +45,9 @@ struct Question<'a> {
 #[serde(deny_unknown_fields)]
 struct Asked<'a> {
     path: Cow<'a, str>,
-    mode: Kind,
+    mode: Mode,
     /// In base64.
     bytes: String,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Regular,
-    Executable,
-    Symlink,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,7 +68,7 @@ struct Answer {
 #[serde(deny_unknown_fields)]
 struct Said {
     rule: String,
-    severity: String,
+    severity: Severity,
     place: String,
     count: u32,
 }
@@ -86,11 +78,7 @@ struct Said {
 pub fn question(tree: &Tree, extra: &str) -> Vec<u8> {
     let files = tree.files.iter().map(|file| Asked {
         path: file.path.as_str().into(),
-        mode: match file.mode {
-            Mode::Regular => Kind::Regular,
-            Mode::Executable => Kind::Executable,
-            Mode::Symlink => Kind::Symlink,
-        },
+        mode: file.mode,
         bytes: data_encoding::BASE64.encode(&file.bytes),
     });
     // Text, numbers and lists always are JSON.
@@ -105,19 +93,14 @@ pub fn answer(question: &[u8]) -> Result<Vec<u8>, WireError> {
     let Question { extra, files } = serde_json::from_slice(question).map_err(|_| WireError::Form)?;
     let files = files.into_iter().map(|file| {
         let bytes = data_encoding::BASE64.decode(file.bytes.as_bytes()).map_err(|_| WireError::Form)?;
-        let mode = match file.mode {
-            Kind::Regular => Mode::Regular,
-            Kind::Executable => Mode::Executable,
-            Kind::Symlink => Mode::Symlink,
-        };
-        Ok(File { path: file.path.into_owned(), mode, bytes: Bytes::from(bytes) })
+        Ok(File { path: file.path.into_owned(), mode: file.mode, bytes: Bytes::from(bytes) })
     });
     let tree = Content::Tree(Tree { files: files.collect::<Result<_, WireError>>()? });
     let rules = Ruleset::with(Profile::Git, &FieldsPolicy::default(), &extra).map_err(|_| WireError::Form)?;
     let report = super::scan(&tree, &rules, 1).map_err(|_| WireError::Form)?;
     let findings = report.findings.iter().map(|finding| Said {
         rule: finding.rule.to_string(),
-        severity: finding.severity.label().to_owned(),
+        severity: finding.severity,
         place: finding.place.clone(),
         count: finding.count,
     });
@@ -149,19 +132,18 @@ pub fn report(answer: &[u8], rules: &Ruleset) -> Result<Report, WireError> {
     }
     let ids = rules.rule_ids();
     let findings = said.findings.into_iter().map(|said| {
-        let severity = Severity::ALL.into_iter().find(|severity| severity.label() == said.severity);
         let is_place =
             said.place.chars().count() <= LONGEST_PLACE && !said.place.chars().any(char::is_control);
-        match severity {
-            Some(severity) if is_place && said.count > 0 && ids.contains(&said.rule) => Ok(Finding {
-                rule: said.rule.into(),
-                severity,
-                place: said.place,
-                count: said.count,
-                waived: None,
-            }),
-            _ => Err(WireError::Impossible),
+        if !is_place || said.count == 0 || !ids.contains(&said.rule) {
+            return Err(WireError::Impossible);
         }
+        Ok(Finding {
+            rule: said.rule.into(),
+            severity: said.severity,
+            place: said.place,
+            count: said.count,
+            waived: None,
+        })
     });
     let [block, review, note] = said.dropped;
     Ok(Report {
@@ -206,7 +188,8 @@ mod tests {
         assert_eq!(with(rules.version(), "000000000000"), Err(WireError::Rules));
         assert_eq!(with("\"rule\":\"", "\"rule\":\"no-such-"), Err(WireError::Impossible));
         assert_eq!(with("\"place\":\"", "\"place\":\"\\u0007"), Err(WireError::Impossible));
-        assert_eq!(with("\"severity\":\"", "\"severity\":\"none "), Err(WireError::Impossible));
+        assert_eq!(with("\"count\":1", "\"count\":0"), Err(WireError::Impossible));
+        assert_eq!(with("\"severity\":\"", "\"severity\":\"none "), Err(WireError::Form));
         assert_eq!(report(b"", &rules), Err(WireError::Form));
         assert_eq!(answer(b"{}"), Err(WireError::Form));
     }

@@ -127,8 +127,11 @@ impl Tools {
             let report = self.trees.scan(tree, rules, self.rulesets.extra()).await;
             // What ends whoever scans it again and again is a person's.
             return report.map_err(|error| {
+                if row.attempts >= MOST_TRIES {
+                    return given_up(dead::POISON);
+                }
                 journal::waits(row, &error.to_string());
-                if row.attempts < MOST_TRIES { failed(error.to_string()) } else { given_up(dead::POISON) }
+                failed(error.to_string())
             });
         }
         let rules = Arc::clone(rules);
