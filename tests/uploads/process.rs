@@ -98,7 +98,7 @@ impl Life {
 
 #[tokio::test]
 async fn client_and_daemon_are_killed_again_and_again_and_the_file_arrives() {
-    let (mebibytes, kills) = (setting("UPLOAD_MEBIBYTES", 48), setting("UPLOAD_KILLS", 2));
+    let (mebibytes, kills) = (setting("UPLOAD_MEBIBYTES", 64), setting("UPLOAD_KILLS", 3));
     let life = Life::start().await;
     let google = &life.stage.google;
     let content = text(mebibytes << 20);
