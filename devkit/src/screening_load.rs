@@ -123,9 +123,12 @@ async fn in_state(eyes: &Client, state: &str) -> Result<u64> {
     Ok(u64::try_from(eyes.query_one(sql, &[&state]).await?.get::<_, i64>(0))?)
 }
 
-/// Rules with the database: a backlog through everything but a judge.
+/// Rules with the database: a backlog, until each of its runs waits for a judge that does not answer.
 async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     let (stage, eyes) = stage(cluster).await?;
+    let Judged { mut judge, screener } = judged(options, &stage).await?;
+    judge.away().await;
+    drop(screener);
     for from in (0..options.runs).step_by(usize::try_from(AT_ONCE)?) {
         submitted(&eyes, from + 1, options.runs.min(from + AT_ONCE)).await?;
     }
@@ -134,18 +137,20 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     if options.statements {
         statements::counted(&eyes).await?;
     }
-    let mut screener = Screener::start(options, &stage, "")?;
+    let mut screener = Screener::start(options, &stage, &judge_settings(&stage, &judge)?)?;
     let began = now();
-    while in_state(&eyes, "NEEDS_REVIEW").await? < options.runs {
+    while in_state(&eyes, "TIER2_SCANNING").await? < options.runs {
         screener.lives()?;
         ensure!(began.elapsed() < PATIENCE, "the runs do not come to an end");
         tokio::time::sleep(STEP).await;
     }
+    let seconds = began.elapsed().as_secs_f64();
     let (cpu, memory) = (screener.cpu_seconds()?, screener.peak_mib()?);
     say(&format!(
-        "{} runs of 1.9 KB, by rules and, because there is no judge, to a person; the screener's processor time {:.3} s for 1,000, at most \
-         {memory:.1} MiB",
+        "{} runs of 1.9 KB, admitted and by the rules, to a judge that is away: {:.0}/s from the start of the screener; its processor time \
+         {:.3} s for 1,000, at most {memory:.1} MiB",
         options.runs,
+        options.runs as f64 / seconds,
         cpu * 1_000.0 / options.runs as f64,
     ));
     for row in eyes.query(STAGES, &[]).await? {
@@ -164,18 +169,23 @@ struct Judged {
     screener: Screener,
 }
 
-async fn judged(options: &Options, stage: &Stage) -> Result<Judged> {
-    let judge = ScriptedJudge::start().await?;
+/// The section of a judge.
+fn judge_settings(stage: &Stage, judge: &ScriptedJudge) -> Result<String> {
     let key = stage.dir().join("judge-key");
     std::fs::write(&key, judge.key().context("the judge's key")?)?;
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    let settings = format!(
+    Ok(format!(
         "[screening.judge]\nbase_url = \"{}\"\nmodel = \"{MODEL}\"\nkey_file = \"{}\"\nallow_scripted = true\n\
          tokens_per_day = 1000000000\ntokens_per_form = 1000000000\n[forms]\npublisher_url = \"{}\"\n",
         judge.base_url(),
         key.display(),
         stage.database.url_as("forms_loader"),
-    );
+    ))
+}
+
+async fn judged(options: &Options, stage: &Stage) -> Result<Judged> {
+    let judge = ScriptedJudge::start().await?;
+    let settings = judge_settings(stage, &judge)?;
     let corpus = stage.dir().join("corpus.jsonl");
     let example = |at: u32| {
         let (label, text) =

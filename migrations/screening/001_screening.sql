@@ -350,7 +350,9 @@ END
 $$;
 
 -- Whoever claims: a daemon whose configuration does not know of screening claims nothing that waits for it. Behind the write and by
--- whoever writes, who needs the rights for it: in front of it, and as the owner, it costs three times as much.
+-- whoever writes, who needs the rights for it: in front of it, and as the owner, it costs three times as much. A claim whose own
+-- transaction has asked the gate (the router's, which then decides by the answer, under the row's lock) says so and is not asked again: for
+-- each row that would cost more of the database than all of the gate.
 CREATE FUNCTION screening.guard_claim() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
@@ -363,7 +365,8 @@ BEGIN
 END
 $$;
 CREATE TRIGGER screening_guard_claim AFTER UPDATE ON public.submissions FOR EACH ROW
-    WHEN (OLD.status = 'received' AND NEW.status = 'processing') EXECUTE FUNCTION screening.guard_claim();
+    WHEN (OLD.status = 'received' AND NEW.status = 'processing' AND current_setting('maple_router.gate', true) IS DISTINCT FROM 'asked')
+    EXECUTE FUNCTION screening.guard_claim();
 
 -- What router/002 asks, and the gate behind it. `screened_out`: people and router are told by the claim, which fails it.
 ALTER FUNCTION router.evaluate_routing_readiness(uuid) RENAME TO evaluate_unscreened_readiness;

@@ -55,6 +55,14 @@ impl Readiness {
         }
     }
 
+    /// SQL, text: tells the schema, until the transaction ends, that a claim has asked [`Self::gate`] for its rows, so that the guard of claims
+    /// (`screening_guard_claim`) does not ask for each of them again. To be selected beside the gate's answer, and only where the claim goes
+    /// by it.
+    #[must_use]
+    pub fn gate_is_asked(&self) -> &'static str {
+        if self.is_screened { "set_config('maple_router.gate', 'asked', true)" } else { "NULL::text" }
+    }
+
     /// SQL, boolean, never NULL: its screening goes on, and whoever watches screening watches it.
     #[must_use]
     pub fn is_being_screened(&self, alias: &str) -> String {

@@ -184,13 +184,18 @@ impl<L: Stored> Rows<L> {
     ) -> Result<Vec<Row<L>>, DbError> {
         let (most, lease) = (limit(most), lease.as_secs_f64());
         let statement = kinds.within(of_state(&self.statements.claims, from)?, L::RELATION.kind);
-        self.pool
-            .transaction(L::RELATION.transactions.claim, async |tx| {
-                let claim = tx.prepare_cached(&statement).await?;
-                let rows = tx.query(&claim, &[&most, &token, &lease, &&*self.actor]).await?;
-                rows.iter().map(read).collect()
-            })
-            .await
+        let body = async |tx: Transaction| {
+            let claim = tx.prepare_cached(&statement).await?;
+            let rows = tx.query(&claim, &[&most, &token, &lease, &&*self.actor]).await?;
+            rows.iter().map(read).collect()
+        };
+        let name = L::RELATION.transactions.claim;
+        // Claims that are shared step through one index, and to plan them takes longer than to carry them out.
+        if L::RELATION.shared.is_some() {
+            self.pool.keyed_transaction(name, body).await
+        } else {
+            self.pool.transaction(name, body).await
+        }
     }
 
     /// Returns whether there is a row to claim, counting one that another instance is just claiming. Reads only.

@@ -14,12 +14,16 @@ const REGISTRY: &str = "projects/demo/subscriptions/registry";
 const PUBLICATION: &str = r#"INSERT INTO router.outbox (kind, payload)
 VALUES ('screening.published', '{"skill_id": "github.com/owner/skill", "version": "1.0.0", "commit": "c"}')"#;
 
-async fn scene(source: Source, extra: &str) -> Scene {
+/// One that no topic takes: a message has ten megabytes at most.
+const TOO_LARGE: &str = "INSERT INTO router.outbox (kind, payload)
+VALUES ('screening.published', jsonb_build_object('skill_id', repeat('x', 10000001)))";
+
+async fn scene(source: Source, extra: &str, publication: &str) -> Scene {
     let variant =
         Variant { router: true, content: true, screening: true, audit_readable: true, ..Variant::default() };
     let options = StageOptions { source, variant, ..StageOptions::default() };
     let scene = Scene::with(options, &[Form::new("f").mail_to("a@x.test")], extra).await;
-    scene.eyes.batch_execute(PUBLICATION).await.expect("a publication");
+    scene.eyes.batch_execute(publication).await.expect("a publication");
     scene
 }
 
@@ -40,7 +44,7 @@ FROM router.outbox o WHERE o.kind = 'screening.published'";
 
 #[tokio::test]
 async fn a_publication_goes_to_the_registries_topic_alone() {
-    let scene = scene(Source::Pubsub, "[screening.git]\ntopic = \"skills\"").await;
+    let scene = scene(Source::Pubsub, "[screening.git]\ntopic = \"skills\"", PUBLICATION).await;
     scene.stage.broker.create_topic(TOPIC).expect("a topic");
     scene.stage.broker.create_subscription(SubscriptionSpec::new(REGISTRY, TOPIC)).expect("a registry");
     // The topic may have been missing at the first look: it is told later, and no attempt is spent.
@@ -58,8 +62,22 @@ async fn a_publication_goes_to_the_registries_topic_alone() {
 #[tokio::test]
 async fn where_no_registry_listens_nobody_is_told_and_nothing_waits() {
     for source in [Source::Pubsub, Source::Postgres] {
-        let scene = scene(source, "").await;
+        let scene = scene(source, "", PUBLICATION).await;
         assert_eq!(settled(&scene).await, ("delivered".to_owned(), 1, false, 0), "{source:?}");
         scene.stop().await;
     }
+}
+
+#[tokio::test]
+async fn what_the_topic_refuses_is_given_up_on_and_a_person_is_told() {
+    let scene = scene(Source::Pubsub, "[screening.git]\ntopic = \"skills\"", TOO_LARGE).await;
+    scene.stage.broker.create_topic(TOPIC).expect("a topic");
+    scene.stage.broker.create_subscription(SubscriptionSpec::new(REGISTRY, TOPIC)).expect("a registry");
+    let (state, _, told, _) = settled(&scene).await;
+    assert_eq!((state.as_str(), told), ("dead_letter", false));
+    assert_eq!(scene.stage.broker.stats(REGISTRY).expect("stats").backlog, 0);
+    let told = "SELECT count(*) FROM router.grey_queue WHERE cause = 'dead_letter'";
+    let told: i64 = scene.eyes.query_one(told, &[]).await.expect("entries").get(0);
+    assert_eq!(told, 1, "an entry of the review");
+    scene.stop().await;
 }

@@ -25,8 +25,8 @@ struct Arguments {
     /// Approved runs that come a second
     #[arg(long, default_value_t = 20)]
     rate: u64,
-    /// Submissions that are routed in a turn
-    #[arg(long, default_value_t = 8_000)]
+    /// Submissions that are routed in a turn; the first third is not counted
+    #[arg(long, default_value_t = 24_000)]
     routed: u32,
     /// Pairs of turns, one without schema screening and one with it; medians are shown
     #[arg(long, default_value_t = 5)]

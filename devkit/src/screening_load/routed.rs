@@ -8,11 +8,11 @@ use tokio_postgres::Client;
 
 use super::{ENFORCED, Options};
 use crate::bench::backends::Backends;
-use crate::bench::{FOR_VOLUME, Receiver, ReceiverKind, median, meter, now, tail};
+use crate::bench::{FOR_VOLUME, Receiver, ReceiverKind, median, meter, now, statements, tail};
 use crate::forms::{self, Form};
 use crate::postgres::{Cluster, Variant};
 use crate::program::say;
-use crate::stage::{Source, Stage, StageOptions};
+use crate::stage::{Router, Source, Stage, StageOptions};
 
 const FORM: &str = "plain";
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -54,6 +54,9 @@ pub(super) async fn beside(options: &Options, cluster: &Cluster) -> Result<bool>
             if turn > 0 {
                 place.turns.push(took);
             }
+            if options.statements && turn == options.turns {
+                statements::dearest(&place.eyes).await?.iter().for_each(|line| say(&format!("  {line}")));
+            }
         }
     }
     type Figure = (&'static str, fn(&Turn) -> f64);
@@ -91,6 +94,30 @@ async fn place(cluster: &Cluster, sink: &Receiver, screening: bool) -> Result<Pl
 }
 
 impl Place {
+    async fn left(&self) -> Result<i64> {
+        let open = "SELECT count(*) FROM submissions WHERE status IN ('received', 'processing')";
+        Ok(self.eyes.query_one(open, &[]).await?.get(0))
+    }
+
+    /// Until at most so many are left, with a look at each step.
+    async fn routed_until(
+        &self,
+        most: u32,
+        router: &mut Router,
+        mut look: impl AsyncFnMut() -> Result<()>,
+    ) -> Result<()> {
+        let began = now();
+        while self.left().await? > i64::from(most) {
+            if let Some(status) = router.end()? {
+                bail!("the router ended with {status}:\n{}", tail(&router.log()));
+            }
+            ensure!(began.elapsed() < PATIENCE, "they are not all routed");
+            look().await?;
+            tokio::time::sleep(STEP).await;
+        }
+        Ok(())
+    }
+
     async fn turn(&self, options: &Options) -> Result<Turn> {
         let Self { stage, eyes, settings, .. } = self;
         let some = format!(
@@ -104,23 +131,16 @@ impl Place {
         let mut router = stage.router(&options.binary, "router", settings).await?;
         router.ready().await?;
         let pid = router.pid().context("the router has ended")?;
+        // The first third plans each statement in each session, and is not counted.
+        self.routed_until(options.routed / 3 * 2, &mut router, async || Ok(())).await?;
         let mut backends = Backends::before(eyes).await?;
         let (began, before) = (now(), meter::cpu_seconds(pid)?);
-        let open = "SELECT count(*) FROM submissions WHERE status IN ('received', 'processing')";
-        let left = async || anyhow::Ok(eyes.query_one(open, &[]).await?.get::<_, i64>(0));
-        let were = left().await?;
-        ensure!(
-            were * 4 > i64::from(options.routed) * 3,
-            "{were} were left when the look began: ask for more"
-        );
-        while left().await? > 0 {
-            if let Some(status) = router.end()? {
-                bail!("the router ended with {status}:\n{}", tail(&router.log()));
-            }
-            ensure!(began.elapsed() < PATIENCE, "they are not all routed");
-            backends.look(eyes).await?;
-            tokio::time::sleep(STEP).await;
+        if options.statements {
+            statements::counted(eyes).await?;
         }
+        let were = self.left().await?;
+        ensure!(were * 2 > i64::from(options.routed), "{were} were left when the look began: ask for more");
+        self.routed_until(0, &mut router, async || backends.look(eyes).await).await?;
         backends.look(eyes).await?;
         let seconds = began.elapsed().as_secs_f64();
         let other = "SELECT count(*) FROM submissions WHERE status <> 'routed'";

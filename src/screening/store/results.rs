@@ -140,10 +140,12 @@ WITH r AS (
     SELECT r.id FROM screening.submissions r WHERE r.id = $1 AND r.closed_at IS NULL FOR NO KEY UPDATE) AS r
   WHERE NOT EXISTS (SELECT FROM screening.scan_results x WHERE x.submission_id = $1 AND x.job_type = $2)
   ON CONFLICT DO NOTHING RETURNING attempt
+), f AS (
+  INSERT INTO screening.findings (submission_id, attempt, number, rule, severity, place, times, waived)
+  SELECT $1, r.attempt, f.n, f.v->>'rule', f.v->>'severity', f.v->>'place', (f.v->>'times')::int, f.v->>'waived'
+  FROM r, jsonb_array_elements($9) WITH ORDINALITY AS f (v, n)
 )
-INSERT INTO screening.findings (submission_id, attempt, number, rule, severity, place, times, waived)
-SELECT $1, r.attempt, f.n, f.v->>'rule', f.v->>'severity', f.v->>'place', (f.v->>'times')::int, f.v->>'waived'
-FROM r, jsonb_array_elements($9) WITH ORDINALITY AS f (v, n)";
+SELECT EXISTS (SELECT FROM r) AS stands";
 
 const SAME_VERDICTS: &str = "-- screening_same_verdicts
 SELECT DISTINCT ON (v.asked) v.answered, v.score, v.injection, v.concerns, v.prompt_tokens, v.completion_tokens, v.took_ms
@@ -214,7 +216,8 @@ impl ScreeningStore {
         let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
         let (score, findings) = (result.score.map(i32::from), json!(findings));
         // The transition that goes by it is on the disk only with it; the judge's answers have a record of their own.
-        self.pool()
+        let stands: bool = self
+            .pool()
             .light_transaction("screening_record", async |tx| {
                 let statement = tx.prepare_cached(RECORD).await?;
                 let parameters: [&dyn Parameter; 9] = [
@@ -228,10 +231,12 @@ impl ScreeningStore {
                     &result.detail,
                     &findings,
                 ];
-                tx.execute(&statement, &parameters).await?;
-                Ok(())
+                Ok(tx.query_one(&statement, &parameters).await?.try_get("stands")?)
             })
             .await?;
+        if stands {
+            return Ok(result.clone());
+        }
         Ok(self.first_result(run, job).await?.unwrap_or_else(|| result.clone()))
     }
 

@@ -75,9 +75,11 @@ impl Tools {
     pub(super) async fn ruled(&self, row: &Row<Screening>) -> Result<ScanResult, Ending<Screening>> {
         let most = self.form(&row.columns.form_id).same_per_hour.saturating_add(1);
         let submitted = self.submitted_beside(row, most).await?;
-        let known = self.store.first_result(row.id, JobType::Tier1Scan).await;
-        if let Some(known) = known.map_err(|error| database(row, &error))? {
-            return Ok(known);
+        if may_be_known(row) {
+            let known = self.store.first_result(row.id, JobType::Tier1Scan).await;
+            if let Some(known) = known.map_err(|error| database(row, &error))? {
+                return Ok(known);
+            }
         }
         let rules = self.rulesets.of(&row.columns.form_id, row.columns.profile);
         let slot = self.scans.acquire().await.map_err(|_| Ending::AtOnce)?;
@@ -161,6 +163,11 @@ impl Tools {
             }
         }
     }
+}
+
+/// Whether somebody may have recorded a result before: whoever had the run, or of a repository whoever fetched it.
+fn may_be_known(row: &Row<Screening>) -> bool {
+    row.columns.profile == Profile::Git || row.columns.attempt > 1
 }
 
 /// What somebody entered, and the names of files.
