@@ -7,7 +7,7 @@
 //!
 //! Screening has a simulation of its own, on the same clock ([`screening`]).
 //!
-//! `SIM_SEQUENCES` (150), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
+//! `SIM_SEQUENCES` (100), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
 //! that belongs into `stories.rs`.
 
 mod checks;

@@ -141,7 +141,7 @@ fn share(
 }
 
 /// Sequences of a run that nobody asks for more: some four minutes on two processors. `make nightly` asks for 5,000.
-pub(crate) const SEQUENCES: u64 = 150;
+pub(crate) const SEQUENCES: u64 = 100;
 /// Sequences from which on everything that can be reached is.
 const ALL_IS_REACHED: u64 = 500;
 
