@@ -241,7 +241,9 @@ impl Router {
         let retaken = store.sweep_stuck(bounds, None, PAGE, "s", &[]).await.expect("swept").expect("alone");
         assert_eq!(retaken.rows.len(), 3);
         let found = store.sweep_orphans(bounds, PAGE, &[]).await.expect("swept").expect("alone");
-        assert_eq!(found.rows.len(), if self.backlog { PAGE } else { 2 });
+        // What earlier rounds left open may be old enough by now: to fill ten million rows takes longer than the bound.
+        let found = found.rows.len();
+        assert!(if self.backlog { found == PAGE } else { found >= orphans.len() }, "{found} orphans");
         let refused =
             store.sweep_infected(bounds, None, PAGE, "s", &[]).await.expect("swept").expect("alone");
         assert_eq!(refused.rows.len(), 1);

@@ -48,15 +48,18 @@ impl Stage {
     }
 }
 
-/// A stage's configuration as variables: every key under its `MAPLE_ROUTER__SECTION__KEY`, a dot in a section's name being `__` as well.
+/// A stage's configuration as variables: every key under its `MAPLE_ROUTER__SECTION__KEY`, a dot in a section's name being `__` as well. A
+/// section that somebody has named (`[desk.users.anna]`) has no variables, and is left out.
 #[must_use]
 pub fn environment(config: &str) -> Vec<(String, String)> {
-    let mut section = String::new();
+    let mut section = Some(String::new());
     let mut variables = Vec::new();
     for line in config.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = name.to_uppercase().replace('.', "__");
-        } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            section = (name.matches('.').count() < 2).then(|| name.to_uppercase().replace('.', "__"));
+        } else if let Some(section) = &section
+            && let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#'))
+        {
             let name = format!("MAPLE_ROUTER__{section}__{}", key.trim().to_uppercase());
             variables.push((name, bare(value.trim())));
         }
@@ -92,7 +95,9 @@ mod tests {
 
     #[test]
     fn every_key_becomes_a_variable() {
-        let found = environment("[slack]\nchannel = \"#a\"\n\n# x = 1\n[screening.judge]\nslots = 8\n");
+        let found = environment(
+            "[slack]\nchannel = \"#a\"\n\n# x = 1\n[desk.users.anna]\nrole = \"admin\"\n[screening.judge]\nslots = 8\n",
+        );
         let expected =
             [("MAPLE_ROUTER__SLACK__CHANNEL", "#a"), ("MAPLE_ROUTER__SCREENING__JUDGE__SLOTS", "8")];
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
