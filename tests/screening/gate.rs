@@ -103,7 +103,8 @@ async fn nobody_claims_what_waits_whatever_its_configuration_says() {
         "{refused}"
     );
     // The gate was asked in another transaction: it is asked again.
-    let asked = format!("BEGIN; SELECT set_config('maple_router.gate', 'asked', true); COMMIT; {}", claim(on));
+    let asked =
+        format!("BEGIN; SELECT set_config('maple_router.gate', 'asked', true); COMMIT; {}", claim(on));
     assert_eq!(scene.as_role("forms_app", &asked).await, Some(refused));
     scene.put(scene.run_of(on).await, "PUBLISHED").await;
     assert_eq!(scene.as_role("forms_app", &claim(on)).await, None);

@@ -81,7 +81,7 @@ pub(super) async fn play(theatre: &Theatre, narrator: &Narrator, report: &mut Re
 
     ended.push((act.while_away(report).await?, "PUBLISHED"));
     act.judge(report, &ended).await?;
-    report.show(theatre, &["screening", "sla"], LABEL).await?;
+    report.show_times(theatre, &["screening", "sla"], LABEL).await?;
     let outcome = "4 published and mailed; 2 rejected, 1 by a rule; none while the judge was away";
     report.act([LABEL, IDEAS.0, "routed", "4", outcome]);
     Ok(())
