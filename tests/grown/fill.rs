@@ -70,7 +70,7 @@ FROM generate_series(1, $rows) AS n, generate_series(1, 2) AS v;
 INSERT INTO router.grey_queue_occurrences (subject_id, subject_kind, cause, key, entry_id)
 SELECT md5(n::text)::uuid, 'submission', 'failed', 'k', md5('entry' || n)::uuid FROM generate_series(1, $rows) AS n;
 INSERT INTO router.desk_credentials (digest, kind, user_name, expires_at, ended_at)
-SELECT sha256(n::text::bytea), 'session', 'ada', now() + interval '1 hour', now() FROM generate_series(1, $rows) AS n;";
+SELECT sha256(n::text::bytea), 'session', 'ada', now() + interval '1 day', now() FROM generate_series(1, $rows) AS n;";
 
 /// A backlog: nothing has ended, all of it was submitted within the last hours. `$rows` is replaced.
 const OPEN: &str = "
