@@ -29,7 +29,6 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "screening_list",
     "screening_sla",
     // What was published and changed since, once a minute: each open submission's run, by an index that is deeper.
-    "screening_reconcile",
     "(SELECT x.id, x.form_id, x.version FROM public.submissions s JOIN scree)",
     // Every ten minutes: each failure of the last day is looked up by deeper indexes, and asked for its run of screening as well.
     "grey_queue_reconcile",

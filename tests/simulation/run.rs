@@ -140,7 +140,7 @@ fn share(
     shrunk((seed, sequences), &stories, over, |story| runtime.block_on(play(&mut world, story)))
 }
 
-/// Sequences of a run that nobody asks for more: some four minutes on two processors. `make nightly` asks for 5,000.
+/// Sequences of a run that nobody asks for more, within what a suite of every day may take. `make nightly` asks for 5,000.
 pub(crate) const SEQUENCES: u64 = 100;
 /// Sequences from which on everything that can be reached is.
 const ALL_IS_REACHED: u64 = 500;

@@ -19,8 +19,6 @@ const DELIVERIES: [(&str, &str, i64, &str); 3] = [
 ];
 /// Examples reported in full.
 const SHOWN: usize = 20;
-/// Kills from which on a fifth of them is expected where it hurts most.
-const MANY: u64 = 100;
 
 /// Every doubt and its resolution: submission, action, index of the recipient, resolution.
 type Doubts = BTreeSet<(Uuid, i64, String, String)>;
@@ -120,9 +118,7 @@ pub(super) fn judge(options: &Options, counts: Counts, took: Duration) -> Report
     if count > SHOWN {
         wrong.push(format!("… and {} more", count - SHOWN));
     }
-    // Of a few kills, chance and a slow machine may leave hardly any there.
-    let least = if kills < MANY { kills.min(1) } else { kills.div_ceil(5) };
-    if total < least {
+    if total * 5 < kills {
         wrong
             .push(format!("only {total} of {kills} kills were between the final dot and the committed fact"));
     }
