@@ -170,7 +170,8 @@ impl Report {
         if answer.code != Some(0) {
             let code = answer.code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
             lines.push(format!("(ended with {code})"));
-            if !answer.code.is_some_and(|code| good.contains(&code)) {
+            // An error has exit code 1 as well, and says what it is.
+            if !answer.code.is_some_and(|code| good.contains(&code)) || !answer.err.trim().is_empty() {
                 self.faults.push(format!("`maple-router {line}` ended with {code}: {}", answer.err.trim()));
             }
         }
