@@ -351,8 +351,8 @@ $$;
 
 -- Whoever claims: a daemon whose configuration does not know of screening claims nothing that waits for it. Behind the write and by
 -- whoever writes, who needs the rights for it: in front of it, and as the owner, it costs three times as much. A claim whose own
--- transaction has asked the gate (the router's, which then decides by the answer, under the row's lock) says so and is not asked again: for
--- each row that would cost more of the database than all of the gate.
+-- transaction has asked the gate under the row's lock, and heard `passed` for all of its rows, says so and is not asked again: for each row
+-- that would cost more of the database than all of the gate.
 CREATE FUNCTION screening.guard_claim() RETURNS trigger
     LANGUAGE plpgsql
 AS $$

@@ -55,12 +55,24 @@ impl Readiness {
         }
     }
 
-    /// SQL, text: tells the schema, until the transaction ends, that a claim has asked [`Self::gate`] for its rows, so that the guard of claims
-    /// (`screening_guard_claim`) does not ask for each of them again. To be selected beside the gate's answer, and only where the claim goes
-    /// by it.
+    /// SQL, a join: what [`Self::gate`] says of each row, as `gate.says`, asked once.
+    #[must_use]
+    pub fn gate_of(&self, alias: &str) -> String {
+        // Not flattened: each mention of it would ask again.
+        format!("CROSS JOIN LATERAL (SELECT {} AS says OFFSET 0) AS gate", self.gate(alias))
+    }
+
+    /// SQL, text: tells the schema, until the transaction ends, that a claim has asked [`Self::gate_of`] for its rows and each of them has
+    /// passed, so that the guard of claims (`screening_guard_claim`) does not ask for each again. From the first that has not, the guard
+    /// asks for all of them: a router that decides against the answer is stopped.
     #[must_use]
     pub fn gate_is_asked(&self) -> &'static str {
-        if self.is_screened { "set_config('maple_router.gate', 'asked', true)" } else { "NULL::text" }
+        if self.is_screened {
+            "set_config('maple_router.gate', CASE WHEN gate.says = 'passed' \
+             AND current_setting('maple_router.gate', true) IS DISTINCT FROM 'shut' THEN 'asked' ELSE 'shut' END, true)"
+        } else {
+            "NULL::text"
+        }
     }
 
     /// SQL, boolean, never NULL: its screening goes on, and whoever watches screening watches it.

@@ -30,6 +30,7 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "screening_sla",
     // What was published and changed since, once a minute: each open submission's run, by an index that is deeper.
     "(SELECT x.id, x.form_id, x.version FROM public.submissions s JOIN scree)",
+    "screening_reconcile",
     // Every ten minutes: each failure of the last day is looked up by deeper indexes, and asked for its run of screening as well.
     "grey_queue_reconcile",
     // Late infections that no trigger opened an entry for: from the infected attachments, as `late_infection_find`.

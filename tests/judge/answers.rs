@@ -121,7 +121,7 @@ async fn each_mode_has_one_outcome_and_no_adversarial_one_approves() {
             Err(JudgeError::Unavailable { cause, retry_after }) => {
                 Expected::Away(cause, retry_after.map(|wait| wait.as_secs()))
             }
-            Err(JudgeError::Refused { status }) => Expected::Refused(status),
+            Err(JudgeError::Refused { status, .. }) => Expected::Refused(status),
             Err(JudgeError::TooLarge) => Expected::TooLarge,
         };
         assert_eq!(found, expected, "{mode:?}");

@@ -45,6 +45,7 @@ impl World {
 
 pub(crate) fn client(scripted: &ScriptedJudge, key: Option<&str>) -> Judge {
     let settings = JudgeSettings {
+        section: "screening.judge",
         base_url: base_url(&scripted.base_url()).expect("an address"),
         model: MODEL.to_owned(),
         timeout: PATIENCE,

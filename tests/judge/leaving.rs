@@ -100,7 +100,7 @@ async fn the_key_goes_to_the_judge_and_into_no_words() {
     for wrong in [None, Some("sk-planted-key")] {
         let judge = client(&world.scripted, wrong);
         let refused = judge.ask(&content).await.expect_err("refused");
-        assert_eq!(refused, JudgeError::Refused { status: 401 });
+        assert_eq!(refused, JudgeError::Refused { section: "screening.judge", status: 401 });
         let shown = format!("{refused} {refused:?} {judge:?} {content:?} {:?}", content.chat());
         assert!(!shown.contains("planted"), "{shown}");
     }

@@ -26,12 +26,18 @@ const STORE: &str = "
     GRANT INSERT ON lost TO maple_gc;
     GRANT SELECT ON bucket TO maple_gc";
 
+/// Until everybody has worked beside whatever else this machine does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 struct Crowd {
     scene: Scene,
     blobs: u64,
     /// Blobs that are swept in one transaction.
     page: usize,
     over: AtomicBool,
+    /// A run's lease in milliseconds: as long as a run takes on this machine, found by those that came too late.
+    lease: AtomicU64,
+    /// References, releases, runs that ended, objects deleted.
     done: [AtomicU64; 4],
 }
 
@@ -56,7 +62,14 @@ impl Crowd {
                 blobs - 1
             ))
             .await;
-        Arc::new(Self { scene, blobs, page, over: AtomicBool::new(false), done: Default::default() })
+        Arc::new(Self {
+            scene,
+            blobs,
+            page,
+            over: AtomicBool::new(false),
+            lease: AtomicU64::new(500),
+            done: Default::default(),
+        })
     }
 
     fn count(&self, what: usize) {
@@ -115,22 +128,24 @@ impl Crowd {
             if client.is_closed() {
                 client = self.scene.db.client_as("maple_gc").await.expect("a client");
             }
-            if self.run(&store, &client, turn.is_multiple_of(3)).await.is_ok() {
+            if self.run(&store, &client, turn.is_multiple_of(3)).await.is_ok_and(|ended| ended) {
                 self.count(2);
             }
         }
     }
 
+    /// One run, and whether it came to its end.
     async fn run(
         &self,
         store: &RetentionStore,
         client: &Client,
         dies: bool,
-    ) -> Result<(), maple_router::db::DbError> {
-        let lease = Duration::from_millis(if dies { 50 } else { 500 });
+    ) -> Result<bool, maple_router::db::DbError> {
+        let length = self.lease.load(Ordering::Relaxed);
+        let lease = Duration::from_millis(if dies { length / 10 } else { length });
         let Begun::Ours(ours, _) = store.begin("gc", Uuid::new_v4(), lease, Duration::ZERO).await? else {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            return Ok(());
+            return Ok(false);
         };
         self.pay(store, client, ours.id).await?;
         let page = store.tombstoned(&maple_router::retention::store::Place::start(), 200).await?.ids;
@@ -151,7 +166,10 @@ impl Crowd {
                 .await?;
         }
         if !store.extend_run(ours, lease, RunState::Sweeping, &json!({})).await? {
-            return Ok(());
+            if !dies {
+                self.lease.store((length * 2).min(20_000), Ordering::Relaxed);
+            }
+            return Ok(false);
         }
         let ids = store.eligible(ours.id, true, Uuid::nil(), 500).await?;
         for ids in ids.chunks(self.page) {
@@ -168,11 +186,11 @@ impl Crowd {
             drop(swept.await);
         }
         if dies {
-            return Ok(());
+            return Ok(false);
         }
         self.pay(store, client, ours.id).await?;
         store.end_run(ours, RunState::Done, &json!({}), None).await?;
-        Ok(())
+        Ok(true)
     }
 
     /// Deletes what is owed: the object, and then the record of it.
@@ -220,7 +238,7 @@ impl Crowd {
     }
 }
 
-/// Lets a crowd at it for a time; how many objects are missing.
+/// Lets a crowd at it for a time, and until each of them has worked; how many objects are missing.
 #[expect(clippy::print_stdout, reason = "figures, for whoever asks for them")]
 async fn missing_after(crowd: &Arc<Crowd>, long: Duration, kills: bool) -> i64 {
     let mut tasks = tokio::task::JoinSet::new();
@@ -235,7 +253,9 @@ async fn missing_after(crowd: &Arc<Crowd>, long: Duration, kills: bool) -> i64 {
         tasks.spawn(Arc::clone(crowd).killer());
     }
     let began = Instant::now();
-    while began.elapsed() < long && crowd.missing().await == 0 {
+    let everybody_worked = || crowd.done.iter().all(|done| done.load(Ordering::Relaxed) > 0);
+    let enough = || began.elapsed() >= long && (everybody_worked() || began.elapsed() >= long + PATIENCE);
+    while !enough() && crowd.missing().await == 0 {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     crowd.over.store(true, Ordering::Relaxed);

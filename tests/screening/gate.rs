@@ -105,7 +105,25 @@ async fn nobody_claims_what_waits_whatever_its_configuration_says() {
     // The gate was asked in another transaction: it is asked again.
     let asked =
         format!("BEGIN; SELECT set_config('maple_router.gate', 'asked', true); COMMIT; {}", claim(on));
-    assert_eq!(scene.as_role("forms_app", &asked).await, Some(refused));
+    assert_eq!(scene.as_role("forms_app", &asked).await, Some(refused.clone()));
+    // One of those it was asked for waits: each of them is asked for again, whatever was decided by the answer.
+    let readiness = Readiness::new(None).expect("a readiness").screened(true);
+    let (join, told) = (readiness.gate_of("s"), readiness.gate_is_asked());
+    let ask = |ids: [uuid::Uuid; 3]| {
+        let [a, b, c] = ids;
+        format!(
+            "BEGIN; SELECT {told} FROM unnest(ARRAY['{a}', '{b}', '{c}']::uuid[]) WITH ORDINALITY AS n(id, n) \
+             JOIN submissions s ON s.id = n.id {join} ORDER BY n.n"
+        )
+    };
+    let (first, last) = (scene.submit("open", "d").await, scene.submit("open", "e").await);
+    for ids in [[first, last, on], [first, on, last], [on, first, last]] {
+        let decided = format!("{}; {}", ask(ids), claim(on));
+        assert_eq!(scene.as_role("forms_app", &decided).await, Some(refused.clone()), "{ids:?}");
+    }
+    // All have passed: it is not asked again, not even of a row that this transaction did not ask for.
+    let unasked = format!("{}; {}; ROLLBACK", ask([first, last, first]), claim(on));
+    assert_eq!(scene.as_role("forms_app", &unasked).await, None);
     scene.put(scene.run_of(on).await, "PUBLISHED").await;
     assert_eq!(scene.as_role("forms_app", &claim(on)).await, None);
     // Whoever may not look at runs claims nothing at all.

@@ -176,6 +176,7 @@ impl Scene {
         let clock = Arc::new(SystemClock);
         let judging = judge.map(|judge| {
             let settings = JudgeSettings {
+                section: "screening.judge",
                 base_url: base_url(&judge.base_url()).expect("an address"),
                 model: MODEL.to_owned(),
                 timeout: Duration::from_secs(5),

@@ -86,7 +86,8 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, pending, infected) =
             (readiness.is_finalized("s"), readiness.pending_count("s"), readiness.any_infected("s"));
-        let (visible, gate, asked) = (readiness.is_visible(), readiness.gate("s"), readiness.gate_is_asked());
+        let (visible, gate, asked) =
+            (readiness.is_visible(), readiness.gate_of("s"), readiness.gate_is_asked());
         let (plan, plan_of_form) = (current_plan("s.form_id", "$2"), current_plan("f.id", "$2"));
         let ready_at = readiness.ready_at("s");
         Self {
@@ -100,11 +101,11 @@ WITH p AS MATERIALIZED (
     SELECT s.form_id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status = 'received')
 )
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, {TOUCHED} AS touched, clock_timestamp() AS now,
-  {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {visible} AS visible, {gate} AS gate, {asked} AS asked,
+  {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {visible} AS visible, gate.says AS gate, {asked} AS asked,
   {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN COALESCE(p.plan, '[]') END AS plan,
   p.name AS form_name, p.version, {there} AS versions,
   {}
-FROM submissions s LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
+FROM submissions s {gate} LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
   {}
 WHERE s.id = ANY($1::uuid[])",
                     content("s.status = 'received'"),

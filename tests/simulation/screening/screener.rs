@@ -141,6 +141,7 @@ impl Screener {
 /// The judge's client: only a fault waits for its limit, in real time.
 fn judging(judge: &ScriptedJudge, clock: &Arc<dyn Clock>) -> Arc<Judging> {
     let settings = JudgeSettings {
+        section: "screening.judge",
         base_url: base_url(&judge.base_url()).expect("an address"),
         model: MODEL.to_owned(),
         timeout: Duration::from_secs(2),
