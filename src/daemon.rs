@@ -11,6 +11,7 @@ mod dead_man;
 mod delivery_tracking;
 mod desk;
 mod forms;
+mod grading;
 mod ground;
 mod help_desk;
 mod outages;
@@ -61,6 +62,7 @@ pub const ROOMS: &[&Card] = &[
     &crate::forms::card::CARD,
     &crate::retention::card::CARD,
     &crate::screening::card::CARD,
+    &crate::grading::card::CARD,
 ];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
@@ -117,6 +119,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     forms::watch(&config, &reloads, &mut ground);
     retention::watch(&config, &mut ground);
     screening::watch(&config, &mut ground);
+    grading::work(&config, &mut ground);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;

@@ -12,6 +12,7 @@ pub mod db;
 pub mod desk;
 pub mod forms;
 pub mod gateway;
+pub mod grading;
 pub mod grey_queue;
 pub mod kernel;
 pub mod ops;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::secret::{Secret, SecretError};
-use crate::config::{Config, Database, Pooling, ScreeningMode, SourceKind};
+use crate::config::{Config, Database, GradingMerge, GradingMode, Pooling, ScreeningMode, Send, SourceKind};
 use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
@@ -21,6 +21,14 @@ use crate::gateway::objects::store::ObjectStore;
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
+use crate::gateway::transcriber::{FETCH_TIMEOUT, Transcriber, TranscriberSettings};
+use crate::grading::core::band::Bands;
+use crate::grading::core::merge::Merge;
+use crate::grading::core::review::Thresholds;
+use crate::grading::core::score::Score;
+use crate::grading::store::GradingStore;
+use crate::grading::subject::{AttemptSubject, FailedSubject, MessageSubject};
+use crate::grading::worker::Grading;
 use crate::grey_queue::commands::{Commands, People, Subjects};
 use crate::grey_queue::notices::Notices;
 use crate::grey_queue::store::{GreyQueueStore, Notice};
@@ -197,9 +205,24 @@ pub fn outbox_listener(
         tracing::info!(
             "the outbox is only polled: a proxy that pools transactions carries no notifications; see database.listen_url"
         );
+    }
+    listener(config, pooling, outbox::CHANNEL, clock)
+}
+
+/// The listener to a channel, silent where a proxy carries no notifications. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// [`PartError`].
+pub fn listener(
+    config: &Config,
+    pooling: Pooling,
+    channel: &'static str,
+    clock: Arc<dyn Clock>,
+) -> Result<Listener, PartError> {
+    if pooling == Pooling::Transaction && config.database.listen_url.is_none() {
         return Ok(Listener::silent());
     }
-    Ok(Listener::start(outbox::CHANNEL, config.database.clone(), pool_options(config, clock)?))
+    Ok(Listener::start(channel, config.database.clone(), pool_options(config, clock)?))
 }
 
 /// The store of the outbox, whether one exists yet or not.
@@ -232,6 +255,7 @@ pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> Contrac
         tickets: config.happyfox.is_on(),
         uploads: config.uploads.listen.is_some(),
         screening: config.screening.mode == ScreeningMode::On,
+        grading: config.grading.mode == GradingMode::On,
         form_sections: form_sections(config),
     }
 }
@@ -258,7 +282,9 @@ pub fn worker_name(config: &Config) -> String {
 /// What a submission's readiness is.
 fn readiness(config: &Config) -> Result<Readiness, PartError> {
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
-    Ok(readiness.screened(config.screening.mode == ScreeningMode::On))
+    Ok(readiness
+        .screened(config.screening.mode == ScreeningMode::On)
+        .graded(config.grading.mode == GradingMode::On))
 }
 
 /// The store of the mission.
@@ -429,10 +455,103 @@ pub fn judging(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Judging>
     let Some(address) = judge.base_url.as_deref().filter(|address| !address.trim().is_empty()) else {
         return Ok(None);
     };
-    let base_url = base_url(address).map_err(JudgeSetupError::Address)?;
-    let settings = JudgeSettings { base_url, model: judge.model.clone(), timeout: judge.timeout };
+    let section = "screening.judge";
+    let base_url = base_url(address).map_err(|rule| JudgeSetupError::Address { section, rule })?;
+    let settings = JudgeSettings { section, base_url, model: judge.model.clone(), timeout: judge.timeout };
     let key = config.judge_key()?.map(|found| found.secret);
     Ok(Some(Judging::new(Judge::new(&settings, key, clock)?, judge)))
+}
+
+/// The attempts at grading, whether there are any or not; `pool` is a role's that may look at them.
+#[must_use]
+pub fn grading_store(config: &Config, pool: Pool) -> GradingStore {
+    GradingStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// Thresholds of the bands.
+#[must_use]
+pub fn bands(config: &Config) -> Bands {
+    let bands = &config.grading.bands;
+    let of = |score: f64, or: Score| Score::of_tenth(score).unwrap_or(or);
+    let usual = Bands::default();
+    Bands {
+        c1: of(bands.c1, usual.c1),
+        b2: of(bands.b2, usual.b2),
+        b1: of(bands.b1, usual.b1),
+        a2: of(bands.a2, usual.a2),
+    }
+}
+
+/// What a final grade is made of, where a person has reviewed it.
+#[must_use]
+pub const fn merge(config: &Config) -> Merge {
+    match config.grading.merge {
+        GradingMerge::Hybrid => Merge::Weighted,
+        GradingMerge::Human => Merge::Human,
+    }
+}
+
+/// Whoever grades, and whoever transcribes. Connects to nothing.
+///
+/// # Errors
+/// [`PartError`].
+pub fn graders(config: &Config, clock: Arc<dyn Clock>) -> Result<Grading, PartError> {
+    let (room, judge, stt) = (&config.grading, &config.grading.judge, &config.grading.stt);
+    let named = |address: &Option<String>| address.clone().filter(|address| !address.trim().is_empty());
+    let at = |section: &'static str, address: &str| {
+        base_url(address).map_err(|rule| JudgeSetupError::Address { section, rule })
+    };
+    let mut judges = Vec::new();
+    if let Some(address) = named(&judge.base_url) {
+        let key = config.grader_key()?.map(|found| found.secret);
+        for model in &judge.models {
+            let settings = JudgeSettings {
+                section: "grading.judge",
+                base_url: at("grading.judge", &address)?,
+                model: model.clone(),
+                timeout: judge.timeout,
+            };
+            judges.push(Judge::new(&settings, key.clone(), Arc::clone(&clock))?);
+        }
+    }
+    let transcriber = match named(&stt.base_url) {
+        None => None,
+        Some(address) => {
+            let key = config.stt_key()?.map(|found| found.secret);
+            let api = JudgeSettings {
+                section: "grading.stt",
+                base_url: at("grading.stt", &address)?,
+                model: stt.model.clone(),
+                timeout: stt.timeout,
+            };
+            let settings =
+                TranscriberSettings { api, hosts: stt.audio_hosts.clone(), fetch_timeout: FETCH_TIMEOUT };
+            Some(Transcriber::new(&settings, key, clock)?)
+        }
+    };
+    let thresholds = &room.thresholds;
+    Ok(Grading {
+        judges,
+        transcriber,
+        models: judge.models.join(","),
+        samples: u32::from(room.samples),
+        tokens_per_day: judge.tokens_per_day,
+        may_send: judge.send == Send::Full,
+        allow_scripted: judge.allow_scripted,
+        bands: bands(config),
+        thresholds: Thresholds {
+            auto: thresholds.auto,
+            audit: thresholds.audit,
+            medium: thresholds.medium,
+            high: thresholds.high,
+        },
+        spot_check: room.spot_check,
+        slots: judge.slots,
+        pause: judge.pause,
+        gate: Gate::new(),
+        away: tokio::sync::Notify::new(),
+        faults: std::sync::Mutex::default(),
+    })
 }
 
 /// The rules of screening, compiled, with the operator's own ones of `screening.rules_file`.
@@ -471,9 +590,13 @@ pub fn review(
     let four_eyes = config.screening.four_eyes;
     let runs: Arc<dyn Subject> = Arc::new(RunSubject { store: screened.clone(), four_eyes });
     let jobs: Arc<dyn Subject> = Arc::new(JobSubject { store: screened });
+    let graded = grading_store(config, pool.clone());
+    let attempts: Arc<dyn Subject> = Arc::new(AttemptSubject { store: graded.clone() });
+    let ungraded: Arc<dyn Subject> = Arc::new(FailedSubject { store: graded });
+    let messages: Arc<dyn Subject> = Arc::new(MessageSubject);
     Ok(Commands {
         store: review_store(config, pool),
-        subjects: Subjects::new([submissions, dead_letters, runs, jobs]),
+        subjects: Subjects::new([submissions, dead_letters, runs, jobs, attempts, ungraded, messages]),
         people,
         takeover_after: config.grey_queue.takeover_after,
         clock: Arc::new(SystemClock),

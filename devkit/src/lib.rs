@@ -12,6 +12,7 @@ pub mod drill;
 pub mod forms;
 pub mod git_host;
 pub mod google;
+pub mod grader;
 mod guard;
 pub mod heartbeat;
 pub mod help_desk;

@@ -17,6 +17,8 @@ mod filters;
 mod finalize;
 mod forms;
 mod gc;
+mod grade;
+mod grading;
 mod happyfox;
 mod hold;
 mod id;
@@ -153,6 +155,8 @@ enum Verb {
     ScanTree(scan_tree::Args),
     /// Look at screening, and say what is screened
     Screening(screening::Args),
+    /// Look at grading, and say what is graded
+    Grading(grading::Args),
     /// Collect what has ended: run, status, undelete, reconcile
     Gc(gc::Args),
     /// Say how long what has ended is kept
@@ -165,6 +169,8 @@ enum Verb {
     Receipts(receipts::Args),
     /// Run the screener
     Screen(screen::Args),
+    /// Run the grader
+    Grade(grade::Args),
     /// Let people into the review desk, and out of it
     Desk(desk::Args),
     /// Tell what the audit log knows of recipients
@@ -255,12 +261,14 @@ impl Cli {
             Verb::Scan(args) => scan::run(&ctx, args).await,
             Verb::ScanTree(_) => scan_tree::run(),
             Verb::Screening(args) => screening::run(&ctx, args).await,
+            Verb::Grading(args) => grading::run(&ctx, args).await,
             Verb::Gc(args) => gc::run(&ctx, args).await,
             Verb::Retention(args) => retention::run(&ctx, args).await,
             Verb::Hold(args) => hold::run(&ctx, args).await,
             Verb::Erase(args) => erase::run(&ctx, args).await,
             Verb::Receipts(args) => receipts::run(&ctx, args).await,
             Verb::Screen(args) => screen::run(&ctx, args).await,
+            Verb::Grade(args) => grade::run(&ctx, args).await,
             Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,

@@ -48,6 +48,7 @@ macro_rules! section {
 mod attachments;
 mod desk;
 mod forms;
+mod grading;
 mod grey_queue;
 mod happyfox;
 mod retention;
@@ -59,6 +60,9 @@ mod uploads;
 pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
 pub use forms::Forms;
+pub use grading::{
+    Grading, GradingBands, GradingJudge, GradingMerge, GradingMode, GradingSla, GradingStt, GradingThresholds,
+};
 pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
 pub use retention::Retention;
@@ -108,6 +112,8 @@ section! {
         retention: Retention = Retention::default(),
         /// `[screening]`
         screening: Screening = Screening::default(),
+        /// `[grading]`
+        grading: Grading = Grading::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

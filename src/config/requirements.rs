@@ -229,6 +229,42 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be an absolute path", "e.g. /etc/maple-router/screener/judge-key";
     "screening.judge.timeout": |c| within(c.screening.judge.timeout, 1, 120), "must be from 1s to 2min", "the default is 25s";
     "screening.judge.slots": |c| (1..=64).contains(&c.screening.judge.slots), "must be from 1 to 64", DEFAULT;
+    "grading.samples": |c| (1..=9).contains(&c.grading.samples), "must be from 1 to 9", "the default is 3";
+    "grading.spot_check": |c| c.grading.spot_check <= 100, "must be from 0 to 100", "the default is 5, percent";
+    "grading.keep": |c| within(c.grading.keep, 3600, 30 * 86_400), "must be from 1h to 30d", "the default is 24h";
+    "grading.thresholds": |c| {
+            let t = &c.grading.thresholds;
+            t.auto <= 100 && t.auto > t.audit && t.audit > t.medium && t.medium > t.high
+        },
+        "must fall from auto to audit, medium and high, and be at most 100", DEFAULT;
+    "grading.bands": |c| {
+            let b = &c.grading.bands;
+            let tenth = |score: f64| (0.0..=10.0).contains(&score) && (score * 10.0 - (score * 10.0).round()).abs() < 1e-9;
+            b.c1 > b.b2 && b.b2 > b.b1 && b.b1 > b.a2 && [b.c1, b.b2, b.b1, b.a2].into_iter().all(tenth)
+        },
+        "must fall from c1 to b2, b1 and a2, from 10 to 0 by 0.1", DEFAULT;
+    "grading.sla": |c| {
+            let s = &c.grading.sla;
+            [s.writing, s.speaking, s.listening, s.reading].into_iter().all(|of| within(of, 10, 7 * 86_400))
+        },
+        "must each be from 10s to 7d", DEFAULT;
+    "grading.judge.base_url": |c| c.grading.judge.base_url.as_deref().is_none_or(is_http_url),
+        "must be an address such as https://api.example.org/v1", "leave the key out where nobody grades";
+    "grading.judge.models": |c| c.grading.judge.base_url.is_none()
+            || (!c.grading.judge.models.is_empty() && c.grading.judge.models.iter().all(|model| given(model))),
+        "is required with grading.judge.base_url", "the names by which the endpoint knows them, one or more";
+    "grading.judge.key_file": |c| c.grading.judge.key_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "or leave it out, and pass the credential grader-key";
+    "grading.judge.timeout": |c| within(c.grading.judge.timeout, 1, 600), "must be from 1s to 10min", "the default is 1min";
+    "grading.judge.pause": |c| !c.grading.judge.pause.is_zero(), ABOVE_ZERO, DEFAULT;
+    "grading.judge.slots": |c| (1..=64).contains(&c.grading.judge.slots), "must be from 1 to 64", DEFAULT;
+    "grading.stt.base_url": |c| c.grading.stt.base_url.as_deref().is_none_or(is_http_url),
+        "must be an address such as https://api.example.org/v1", "leave the key out where nobody transcribes";
+    "grading.stt.model": |c| c.grading.stt.base_url.is_none() || given(&c.grading.stt.model),
+        "is required with grading.stt.base_url", "the name by which the endpoint knows it";
+    "grading.stt.key_file": |c| c.grading.stt.key_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "or leave it out, and pass the credential stt-key";
+    "grading.stt.timeout": |c| within(c.grading.stt.timeout, 1, 1800), "must be from 1s to 30min", "the default is 5min";
     "screening.git.timeout": |c| within(c.screening.git.timeout, 1, 120), "must be from 1s to 2min", "the default is 20s";
     "screening.git.max_files": |c| (1..=100_000).contains(&c.screening.git.max_files), "must be from 1 to 100000", DEFAULT;
     "screening.git.trusted": |c| c.screening.git.trusted.iter().all(|name| is_owner(name)),
@@ -530,6 +566,33 @@ mod tests {
             ("screening.judge.key_file", |c| c.screening.judge.key_file = Some("key".into())),
             ("screening.judge.timeout", |c| c.screening.judge.timeout = s(121)),
             ("screening.judge.slots", |c| c.screening.judge.slots = 65),
+            ("grading.samples", |c| c.grading.samples = 0),
+            ("grading.spot_check", |c| c.grading.spot_check = 101),
+            ("grading.keep", |c| c.grading.keep = s(3599)),
+            ("grading.thresholds", |c| c.grading.thresholds.audit = 90),
+            ("grading.bands", |c| c.grading.bands.b2 = 3.0),
+            ("grading.bands", |c| c.grading.bands.b2 = 6.05),
+            ("grading.sla", |c| c.grading.sla.reading = s(9)),
+            ("grading.judge.base_url", |c| {
+                c.grading.judge.base_url = Some("judge".to_owned());
+                c.grading.judge.models = vec!["m".to_owned()];
+            }),
+            ("grading.judge.models", |c| {
+                c.grading.judge.base_url = Some("https://judge.example/v1".to_owned());
+            }),
+            ("grading.judge.key_file", |c| c.grading.judge.key_file = Some("key".into())),
+            ("grading.judge.timeout", |c| c.grading.judge.timeout = s(601)),
+            ("grading.judge.pause", |c| c.grading.judge.pause = Duration::ZERO),
+            ("grading.judge.slots", |c| c.grading.judge.slots = 65),
+            ("grading.stt.base_url", |c| {
+                c.grading.stt.base_url = Some("stt".to_owned());
+                c.grading.stt.model = "m".to_owned();
+            }),
+            ("grading.stt.model", |c| {
+                c.grading.stt.base_url = Some("https://stt.example/v1".to_owned());
+            }),
+            ("grading.stt.key_file", |c| c.grading.stt.key_file = Some("key".into())),
+            ("grading.stt.timeout", |c| c.grading.stt.timeout = Duration::ZERO),
             ("screening.git.timeout", |c| c.screening.git.timeout = Duration::ZERO),
             ("screening.git.max_files", |c| c.screening.git.max_files = 0),
             ("screening.git.trusted", |c| c.screening.git.trusted = vec!["https://github.com/a".into()]),

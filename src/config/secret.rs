@@ -42,6 +42,10 @@ pub const DESK_SECRET: &str = "desk-secret";
 pub const UPLOADS_KEY: &str = "uploads-key";
 /// Credential name of the judge's key (`screening.judge.key_file`).
 pub const JUDGE_KEY: &str = "judge-key";
+/// Credential name of the key of whoever grades (`grading.judge.key_file`).
+pub const GRADER_KEY: &str = "grader-key";
+/// Credential name of the key of whoever transcribes (`grading.stt.key_file`).
+pub const STT_KEY: &str = "stt-key";
 /// Credential name of the help desk's API key (`happyfox.api_key_file`).
 pub const HAPPYFOX_API_KEY: &str = "happyfox-api-key";
 /// Credential name of the help desk's auth code (`happyfox.auth_code_file`).
@@ -258,6 +262,22 @@ impl Config {
     /// [`SecretError`].
     pub fn judge_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(JUDGE_KEY, self.screening.judge.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The key of whoever grades, if one is configured; only the grader needs it.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn grader_key(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(GRADER_KEY, self.grading.judge.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The key of whoever transcribes, if one is configured; only the grader needs it.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn stt_key(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(STT_KEY, self.grading.stt.key_file.as_deref(), &self.surroundings)
     }
 
     /// The key file of the collector's service account: `retention.key_file`, else systemd's credential `gc-key`.

@@ -80,6 +80,8 @@ pub struct ContractOptions {
     pub uploads: bool,
     /// Whether the routing asks what screening says (`[screening] mode`).
     pub screening: bool,
+    /// Whether the routing asks what grading says (`[grading] mode`).
+    pub grading: bool,
     /// Sections of the configuration that are a form's: the table that they stand in, and the form's id.
     pub form_sections: Vec<(&'static str, String)>,
 }

@@ -89,6 +89,20 @@ pub const SCREENING: MigrationSet = MigrationSet {
     files: &[("001_screening", include_str!("../../migrations/screening/001_screening.sql"))],
 };
 
+/// Attempts at grading and the gate behind which gated forms wait, the grader's jobs, and the queues between them, in three schemas of their
+/// own; optional, on top of schema router.
+pub const GRADING: MigrationSet = MigrationSet {
+    name: "grading",
+    history_table: "assessment.history",
+    prepare: "CREATE SCHEMA IF NOT EXISTS assessment; CREATE SCHEMA IF NOT EXISTS mq; CREATE SCHEMA IF NOT EXISTS grading",
+    witness: "assessment.submissions",
+    foundation: "router.grey_queue_causes",
+    files: &[
+        ("001_assessment", include_str!("../../migrations/grading/001_assessment.sql")),
+        ("002_grader", include_str!("../../migrations/grading/002_grader.sql")),
+    ],
+};
+
 /// The choice of files to apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrateOptions {

@@ -16,6 +16,8 @@ pub struct Readiness {
     finalized_column: Option<String>,
     /// Whether schema screening is asked.
     is_screened: bool,
+    /// Whether schema assessment is asked.
+    is_graded: bool,
 }
 
 impl Readiness {
@@ -33,7 +35,7 @@ impl Readiness {
                 "readiness.finalized_column {name:?} is not the plain name of a column (letters, digits, underscores)"
             )));
         }
-        Ok(Self { finalized_column: Some(format!("\"{name}\"")), is_screened: false })
+        Ok(Self { finalized_column: Some(format!("\"{name}\"")), ..Self::default() })
     }
 
     /// The predicates of a deployment with schema screening, where `on`: a submission of an enforced form is ready when its run is
@@ -43,15 +45,27 @@ impl Readiness {
         Self { is_screened: on, ..self }
     }
 
-    /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gates`).
+    /// The predicates of a deployment with schema assessment, where `on`: a submission of a gated form is ready when it is graded.
+    #[must_use]
+    pub fn graded(self, on: bool) -> Self {
+        Self { is_graded: on, ..self }
+    }
+
+    /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gates`), and behind it what grading says, `passed`
+    /// or `waiting` (`assessment.gates`).
     #[must_use]
     pub fn gate(&self, alias: &str) -> String {
-        if self.is_screened {
-            format!(
-                "(SELECT g.says FROM screening.gates({alias}.id, {alias}.form_id::text, {alias}.created_at) AS g)"
-            )
-        } else {
-            "'passed'::text".to_owned()
+        let asked =
+            |schema: &str| format!("{schema}.gates({alias}.id, {alias}.form_id::text, {alias}.created_at)");
+        match (self.is_screened, self.is_graded) {
+            (false, false) => "'passed'::text".to_owned(),
+            (true, false) => format!("(SELECT g.says FROM {} AS g)", asked("screening")),
+            (false, true) => format!("(SELECT g.says FROM {} AS g)", asked("assessment")),
+            (true, true) => format!(
+                "(SELECT CASE WHEN g.says = 'passed' THEN a.says ELSE g.says END FROM {} AS g, {} AS a)",
+                asked("screening"),
+                asked("assessment")
+            ),
         }
     }
 
@@ -62,16 +76,23 @@ impl Readiness {
         format!("CROSS JOIN LATERAL (SELECT {} AS says OFFSET 0) AS gate", self.gate(alias))
     }
 
-    /// SQL, text: tells the schema, until the transaction ends, that a claim has asked [`Self::gate_of`] for its rows and each of them has
-    /// passed, so that the guard of claims (`screening_guard_claim`) does not ask for each again. From the first that has not, the guard
-    /// asks for all of them: a router that decides against the answer is stopped.
+    /// SQL, text: tells the schemas, until the transaction ends, that a claim has asked [`Self::gate_of`] for its rows and each of them has
+    /// passed, so that their guards of claims (`screening_guard_claim`, `assessment_guard_claim`) do not ask for each again. From the first
+    /// that has not, the guards ask for all of them: a router that decides against the answer is stopped. A guard whose schema was not asked
+    /// is told nothing.
     #[must_use]
-    pub fn gate_is_asked(&self) -> &'static str {
-        if self.is_screened {
-            "set_config('maple_router.gate', CASE WHEN gate.says = 'passed' \
-             AND current_setting('maple_router.gate', true) IS DISTINCT FROM 'shut' THEN 'asked' ELSE 'shut' END, true)"
-        } else {
-            "NULL::text"
+    pub fn gate_is_asked(&self) -> String {
+        let told = |setting: &str| {
+            format!(
+                "set_config('{setting}', CASE WHEN gate.says = 'passed' \
+                 AND current_setting('{setting}', true) IS DISTINCT FROM 'shut' THEN 'asked' ELSE 'shut' END, true)"
+            )
+        };
+        match (self.is_screened, self.is_graded) {
+            (false, false) => "NULL::text".to_owned(),
+            (true, false) => told("maple_router.gate"),
+            (false, true) => told("maple_router.graded"),
+            (true, true) => format!("({} || {})", told("maple_router.gate"), told("maple_router.graded")),
         }
     }
 
@@ -85,6 +106,46 @@ impl Readiness {
             )
         } else {
             "false".to_owned()
+        }
+    }
+
+    /// SQL, boolean, never NULL: its grading goes on, or has failed, and whoever watches grading watches it.
+    #[must_use]
+    pub fn is_being_graded(&self, alias: &str) -> String {
+        if self.is_graded {
+            format!(
+                "(EXISTS (SELECT FROM assessment.submissions x WHERE x.subject = {alias}.id AND x.current AND x.gate \
+                 AND x.closed_at IS NULL AND x.released_at IS NULL AND x.state <> 'COMPLETED'))"
+            )
+        } else {
+            "false".to_owned()
+        }
+    }
+
+    /// SQL, jsonb or NULL: the submission's current attempt at grading, in codes and counts.
+    #[must_use]
+    pub fn attempt(&self, alias: &str) -> String {
+        if self.is_graded {
+            format!(
+                "(SELECT jsonb_build_object('id', x.id, 'attempt', x.attempt, 'state', x.state, 'since', x.state_since, 'gate', x.gate, \
+                 'deadline', x.deadline, 'failed', x.failed_reason, 'released', x.released_at IS NOT NULL) FROM assessment.submissions x \
+                 WHERE x.subject = {alias}.id AND x.current)"
+            )
+        } else {
+            "NULL::jsonb".to_owned()
+        }
+    }
+
+    /// SQL, jsonb or NULL: the submission's final grade, as templates see it.
+    #[must_use]
+    pub fn grade(&self, alias: &str) -> String {
+        if self.is_graded {
+            format!(
+                "(SELECT r.result FROM assessment.submissions x JOIN assessment.results r ON r.request_id = x.id AND r.kind = 'final' \
+                 WHERE x.subject = {alias}.id AND x.current AND x.state = 'COMPLETED')"
+            )
+        } else {
+            "NULL::jsonb".to_owned()
         }
     }
 
@@ -119,14 +180,19 @@ impl Readiness {
             Some(column) => format!("{alias}.{column}"),
             None => format!("{alias}.created_at"),
         };
-        let ready = if self.is_screened {
-            format!(
+        let mut ready = finalized.clone();
+        if self.is_screened {
+            ready = format!(
                 "COALESCE((SELECT x.ended_at FROM screening.submissions x WHERE x.subject = {alias}.id AND x.current AND x.enforced \
-                 AND x.state = 'PUBLISHED'), {finalized})"
-            )
-        } else {
-            finalized.clone()
-        };
+                 AND x.state = 'PUBLISHED'), {ready})"
+            );
+        }
+        if self.is_graded {
+            ready = format!(
+                "COALESCE((SELECT COALESCE(x.released_at, x.ended_at) FROM assessment.submissions x WHERE x.subject = {alias}.id \
+                 AND x.current AND x.gate), {ready})"
+            );
+        }
         format!(
             "(CASE WHEN isfinite({finalized}) AND NOT EXISTS \
              (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {ready} END)"
@@ -155,8 +221,11 @@ impl Readiness {
     /// SQL, boolean, never NULL: finalized, every attachment clean, and published by its screening; false where one can be hidden.
     #[must_use]
     pub fn is_ready(&self, alias: &str) -> String {
-        let gate =
-            if self.is_screened { format!(" AND {} = 'passed'", self.gate(alias)) } else { String::new() };
+        let gate = if self.is_screened || self.is_graded {
+            format!(" AND {} = 'passed'", self.gate(alias))
+        } else {
+            String::new()
+        };
         format!(
             "({} AND {} AND {}{gate})",
             self.is_finalized(alias),

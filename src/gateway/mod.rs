@@ -13,3 +13,4 @@ pub mod relay_log;
 pub mod signed_url;
 pub mod slack;
 pub mod smtp;
+pub mod transcriber;

@@ -96,5 +96,15 @@ words! {
         Concerns = "concerns",
         /// A place that is none.
         Place = "place",
+        /// Other criteria than were asked about, or one of them twice.
+        Criteria = "criteria",
+        /// A quote that does not stand in what was asked about.
+        Quote = "quote",
+        /// No language, or none that can be one.
+        Language = "language",
+        /// A duration, or a place in it, that is none.
+        Duration = "duration",
+        /// A text without its words, or words without a text.
+        Words = "words",
     }
 }

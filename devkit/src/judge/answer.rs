@@ -2,52 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::by_content;
+use super::completion::{Choice, Completion};
 use super::mode::Mode;
 use super::question::Question;
-use super::{MODEL, by_content};
 
-/// Bytes of a token, here.
-const BYTES_OF_A_TOKEN: usize = 4;
 /// The score of a good answer that a mode does not name.
 const GOOD: u8 = 92;
-
-/// A completion before it is sent.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Completion {
-    pub(super) choices: Vec<Choice>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Choice {
-    pub(super) message: Value,
-    pub(super) finish_reason: &'static str,
-}
-
-/// Tokens of a text.
-pub(super) fn tokens(text: &str) -> usize {
-    text.len().div_ceil(BYTES_OF_A_TOKEN)
-}
-
-impl Choice {
-    fn said(text: impl Into<String>) -> Self {
-        let text: String = text.into();
-        Self {
-            message: json!({"role": "assistant", "content": text, "refusal": null}),
-            finish_reason: "stop",
-        }
-    }
-
-    /// The same, no longer than so many tokens.
-    pub(super) fn within(self, most: Option<u64>) -> Self {
-        let (Some(text), Some(most)) = (self.message["content"].as_str(), most) else { return self };
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        if tokens(text) <= most {
-            return self;
-        }
-        let cut: String = text.chars().take(most.saturating_mul(BYTES_OF_A_TOKEN)).collect();
-        Self { finish_reason: "length", ..Self::said(cut) }
-    }
-}
 
 /// The answer of a mode that answers with a completion.
 pub(super) fn completion(mode: &Mode, question: &Question, flips: u64) -> Completion {
@@ -90,30 +51,12 @@ pub(super) fn completion(mode: &Mode, question: &Question, flips: u64) -> Comple
             let good = good();
             one(Choice::said(format!("{{\"score\":40,{}", &good[1..])))
         }
-        Mode::Cut => one(Choice { finish_reason: "length", ..Choice::said(good()) }),
-        Mode::ToolCall => one(Choice {
-            message: json!({
-                "role": "assistant",
-                "content": null,
-                "refusal": null,
-                "tool_calls": [{
-                    "id": "call_1",
-                    "type": "function",
-                    "function": {"name": "screening_verdict", "arguments": good()},
-                }],
-            }),
-            finish_reason: "tool_calls",
-        }),
-        Mode::Refusal => one(Choice {
-            message: json!({"role": "assistant", "content": null, "refusal": "I cannot help with that."}),
-            finish_reason: "stop",
-        }),
+        Mode::Cut => one(Choice::cut(good())),
+        Mode::ToolCall => one(Choice::called("screening_verdict", &good())),
+        Mode::Refusal => one(Choice::refused(Some("I cannot help with that."))),
         Mode::NoChoices => Completion { choices: Vec::new() },
         Mode::TwoChoices => Completion { choices: vec![Choice::said(good()), Choice::said(good())] },
-        Mode::NullContent => one(Choice {
-            message: json!({"role": "assistant", "content": null, "refusal": null}),
-            finish_reason: "stop",
-        }),
+        Mode::NullContent => one(Choice::refused(None)),
         Mode::ByContent => one(Choice::said(by_words(question).to_string())),
         // What is bad about these is not what they say.
         Mode::Slow(_)
@@ -129,36 +72,6 @@ pub(super) fn completion(mode: &Mode, question: &Question, flips: u64) -> Comple
         | Mode::Redirect
         | Mode::Huge
         | Mode::WrongType => one(Choice::said(good())),
-    }
-}
-
-impl Completion {
-    /// The document, and its tokens of question and answer.
-    pub(super) fn document(&self, number: u64, prompt: usize) -> (Value, usize) {
-        let choices: Vec<Value> = self
-            .choices
-            .iter()
-            .enumerate()
-            .map(|(index, choice)| {
-                json!({
-                    "index": index,
-                    "message": choice.message,
-                    "logprobs": null,
-                    "finish_reason": choice.finish_reason,
-                })
-            })
-            .collect();
-        let spent = self.choices.iter().map(|choice| tokens(&choice.message.to_string())).sum::<usize>();
-        let document = json!({
-            "id": format!("chatcmpl-scripted-{number}"),
-            "object": "chat.completion",
-            "created": 0,
-            "model": MODEL,
-            "choices": choices,
-            "usage": {"prompt_tokens": prompt, "completion_tokens": spent, "total_tokens": prompt + spent},
-            "system_fingerprint": "fp_devkit_scripted",
-        });
-        (document, spent)
     }
 }
 

@@ -32,10 +32,13 @@
 
 mod answer;
 mod by_content;
+pub(crate) mod completion;
+pub(crate) mod door;
+mod mishap;
 mod mode;
 mod question;
-mod refusal;
-mod request;
+pub(crate) mod refusal;
+pub(crate) mod request;
 mod schema;
 mod serve;
 
@@ -51,6 +54,7 @@ use tokio::sync::Notify;
 use crate::google::loopback::Server;
 
 pub use self::by_content::{WORDS, Weight};
+pub use self::mishap::Mishap;
 pub use self::mode::Mode;
 
 /// The name by which it is asked for, and which every answer of it has.
@@ -238,7 +242,7 @@ impl ScriptedJudge {
 }
 
 /// Whether a JSON document has a text in one of its strings, or in a document that is one of them.
-fn within(document: &str, planted: &str, depth: u8) -> bool {
+pub(crate) fn within(document: &str, planted: &str, depth: u8) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(document) else { return false };
     let mut values = vec![&value];
     while let Some(value) = values.pop() {

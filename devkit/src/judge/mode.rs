@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::mishap::Mishap;
+
 /// An answer, or the way in which there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mode {
@@ -81,4 +83,49 @@ pub enum Mode {
     Huge,
     /// A good answer that says it is plain text.
     WrongType,
+}
+
+impl Mode {
+    /// What befalls the answer on its way.
+    pub(super) fn mishap(&self) -> Option<Mishap> {
+        match self {
+            Self::Slow(time) => Some(Mishap::Slow(*time)),
+            Self::Hang => Some(Mishap::Hang),
+            Self::RetryAfter(seconds) => Some(Mishap::RetryAfter(*seconds)),
+            Self::Status(status) => Some(Mishap::Status(*status)),
+            Self::Page => Some(Mishap::Page),
+            Self::PageAsSuccess => Some(Mishap::PageAsSuccess),
+            Self::ContextLength => Some(Mishap::ContextLength),
+            Self::Filtered => Some(Mishap::Filtered),
+            Self::HalfBody => Some(Mishap::HalfBody),
+            Self::Disconnect => Some(Mishap::Disconnect),
+            Self::Redirect => Some(Mishap::Redirect),
+            Self::Huge => Some(Mishap::Huge),
+            Self::WrongType => Some(Mishap::WrongType),
+            Self::ByContent
+            | Self::Scored(_)
+            | Self::Injected(_)
+            | Self::Contradicting(_)
+            | Self::Flips(..)
+            | Self::Obeys
+            | Self::Echo
+            | Self::EchoObject
+            | Self::NoScore
+            | Self::ScoreIs(_)
+            | Self::Text(_)
+            | Self::Prose
+            | Self::Fenced
+            | Self::TwoObjects
+            | Self::WrongNonce
+            | Self::MissingNonce
+            | Self::UnknownKey
+            | Self::DuplicateKey
+            | Self::Cut
+            | Self::ToolCall
+            | Self::Refusal
+            | Self::NoChoices
+            | Self::TwoChoices
+            | Self::NullContent => None,
+        }
+    }
 }

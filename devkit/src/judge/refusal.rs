@@ -7,18 +7,18 @@ use serde_json::json;
 
 /// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) status: u16,
-    pub(super) kind: &'static str,
-    pub(super) message: String,
-    pub(super) param: Option<String>,
-    pub(super) code: Option<&'static str>,
-    pub(super) retry_after: Option<u64>,
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) param: Option<String>,
+    pub(crate) code: Option<&'static str>,
+    pub(crate) retry_after: Option<u64>,
 }
 
 impl Refusal {
     /// The caller's fault, in this parameter.
-    pub(super) fn wrong(param: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn wrong(param: &str, message: impl Into<String>) -> Self {
         Self {
             status: 400,
             kind: "invalid_request_error",
@@ -30,7 +30,7 @@ impl Refusal {
     }
 
     /// A refusal of this status that has no parameter.
-    pub(super) fn of(status: u16, message: impl Into<String>, code: Option<&'static str>) -> Self {
+    pub(crate) fn of(status: u16, message: impl Into<String>, code: Option<&'static str>) -> Self {
         let kind = match status {
             429 => "rate_limit_error",
             500..=599 => "server_error",
@@ -39,7 +39,7 @@ impl Refusal {
         Self { status, kind, message: message.into(), param: None, code, retry_after: None }
     }
 
-    pub(super) fn code(self, code: &'static str) -> Self {
+    pub(crate) fn code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
 }

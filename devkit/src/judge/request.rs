@@ -3,17 +3,21 @@
 use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
-use super::{MODEL, schema};
+use super::schema;
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(crate) struct Request {
+    /// The model.
+    pub(crate) model: String,
+    /// Name of the answer's shape, where one is asked for.
+    pub(crate) shape: Option<String>,
     /// Role and text of each message.
-    pub(super) messages: Vec<(String, String)>,
+    pub(crate) messages: Vec<(String, String)>,
     /// Longest answer, in tokens.
-    pub(super) max_tokens: Option<u64>,
+    pub(crate) max_tokens: Option<u64>,
     /// Choices.
-    pub(super) n: usize,
+    pub(crate) n: usize,
 }
 
 /// Roles of a message.
@@ -26,11 +30,11 @@ const MOST_CHOICES: u64 = 8;
 const UNSPOKEN: [&str; 8] =
     ["tools", "tool_choice", "functions", "function_call", "modalities", "audio", "logprobs", "store"];
 
-/// Checks a body.
+/// Checks a body, which asks one of these models.
 ///
 /// # Errors
 /// [`Refusal`], which names the parameter.
-pub(super) fn check(body: &str) -> Result<Request, Refusal> {
+pub(crate) fn check(body: &str, models: &[&str]) -> Result<Request, Refusal> {
     let document: Value = serde_json::from_str(body)
         .map_err(|_| Refusal::of(400, "We could not parse the JSON body of your request.", None))?;
     let Some(given) = document.as_object() else {
@@ -39,7 +43,7 @@ pub(super) fn check(body: &str) -> Result<Request, Refusal> {
     for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
         parameter(name, value)?;
     }
-    model(given)?;
+    let model = model(given, models)?;
     let messages = messages(given)?;
     if is_object_mode(given) && !messages.iter().any(|(_, text)| text.to_lowercase().contains("json")) {
         return Err(Refusal::wrong("messages", "'messages' must contain the word 'json' in some form."));
@@ -52,7 +56,9 @@ pub(super) fn check(body: &str) -> Result<Request, Refusal> {
         ));
     }
     let max_tokens = number("max_completion_tokens").or_else(|| number("max_tokens"));
-    Ok(Request { messages, max_tokens, n: number("n").and_then(|n| usize::try_from(n).ok()).unwrap_or(1) })
+    let shape = document.pointer("/response_format/json_schema/name").and_then(Value::as_str);
+    let n = number("n").and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    Ok(Request { model, shape: shape.map(str::to_owned), messages, max_tokens, n })
 }
 
 /// Checks one parameter that is not null.
@@ -87,12 +93,12 @@ fn parameter(name: &str, value: &Value) -> Result<(), Refusal> {
     if is_right { Ok(()) } else { Err(Refusal::wrong(name, format!("Invalid value for '{name}'."))) }
 }
 
-fn model(given: &Map<String, Value>) -> Result<(), Refusal> {
+fn model(given: &Map<String, Value>, models: &[&str]) -> Result<String, Refusal> {
     match given.get("model").and_then(Value::as_str) {
         None => Err(Refusal::wrong("model", "You must provide a model parameter.")),
-        Some(MODEL) => Ok(()),
+        Some(model) if models.contains(&model) => Ok(model.to_owned()),
         Some(_) => {
-            let message = format!("The model does not exist; the only one here is `{MODEL}`.");
+            let message = format!("The model does not exist; here is {}.", models.join(", "));
             Err(Refusal {
                 param: Some("model".to_owned()),
                 ..Refusal::of(404, message, Some("model_not_found"))
@@ -188,6 +194,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::judge::MODEL;
 
     fn with(name: &str, value: Value) -> String {
         let mut body = json!({"model": MODEL, "messages": [{"role": "user", "content": "hello"}]});
@@ -243,7 +250,7 @@ mod tests {
             ),
             ("response_format", format(json!({"type": "object"})), "response_format"),
         ] {
-            let refused = check(&with(name, value.clone())).expect_err("refused");
+            let refused = check(&with(name, value.clone()), &[MODEL]).expect_err("refused");
             assert_eq!(refused.param.as_deref(), Some(param), "{name} {value}");
         }
         for (name, value) in [
@@ -254,9 +261,9 @@ mod tests {
             ("response_format", format(schema)),
             ("response_format", json!({"type": "text"})),
         ] {
-            assert!(check(&with(name, value.clone())).is_ok(), "{name} {value}");
+            assert!(check(&with(name, value.clone()), &[MODEL]).is_ok(), "{name} {value}");
         }
-        assert_eq!(check("{").expect_err("refused").status, 400);
-        assert_eq!(check("[]").expect_err("refused").param, None);
+        assert_eq!(check("{", &[MODEL]).expect_err("refused").status, 400);
+        assert_eq!(check("[]", &[MODEL]).expect_err("refused").param, None);
     }
 }

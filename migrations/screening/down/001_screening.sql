@@ -7,11 +7,25 @@ DROP TRIGGER IF EXISTS screening_guard_claim ON public.submissions;
 DROP TRIGGER IF EXISTS screening_subject_ended ON public.submissions;
 
 -- Part: what is left.
-DROP FUNCTION IF EXISTS router.evaluate_routing_readiness(uuid), router.note_readiness(uuid, text, boolean), router.failure_of(uuid);
-ALTER FUNCTION router.evaluate_unscreened_readiness(uuid) RENAME TO evaluate_routing_readiness;
-ALTER FUNCTION router.note_unscreened_readiness(uuid, text, boolean) RENAME TO note_readiness;
+-- Whichever of two schemas came later lies on top: what is taken out is ours, and what lies on it finds the one below.
+DO $$
+BEGIN
+    IF to_regproc('router.note_ungraded_readiness') IS NOT NULL AND EXISTS (
+        SELECT FROM pg_proc p WHERE p.oid = to_regprocedure('router.note_ungraded_readiness(uuid, text, boolean)')
+            AND p.prosrc LIKE '%note_unscreened_readiness%') THEN
+        DROP FUNCTION router.evaluate_ungraded_readiness(uuid), router.note_ungraded_readiness(uuid, text, boolean);
+        ALTER FUNCTION router.evaluate_unscreened_readiness(uuid) RENAME TO evaluate_ungraded_readiness;
+        ALTER FUNCTION router.note_unscreened_readiness(uuid, text, boolean) RENAME TO note_ungraded_readiness;
+    ELSE
+        DROP FUNCTION router.evaluate_routing_readiness(uuid), router.note_readiness(uuid, text, boolean);
+        ALTER FUNCTION router.evaluate_unscreened_readiness(uuid) RENAME TO evaluate_routing_readiness;
+        ALTER FUNCTION router.note_unscreened_readiness(uuid, text, boolean) RENAME TO note_readiness;
+        GRANT EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid) TO forms_app;
+    END IF;
+END
+$$;
+DROP FUNCTION IF EXISTS router.failure_of(uuid);
 ALTER FUNCTION router.any_failure_of(uuid) RENAME TO failure_of;
-GRANT EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid) TO forms_app;
 DELETE FROM router.grey_queue WHERE cause IN ('screening', 'screening_job');
 DELETE FROM router.grey_queue_causes WHERE cause IN ('screening', 'screening_job');
 DROP INDEX IF EXISTS router.outbox_pending_published;

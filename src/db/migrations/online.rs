@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::{Applied, CONTENT, MigrateError, MigrationSet, ROUTER, SCREENING, failed, locked, run_locked};
+use super::{
+    Applied, CONTENT, GRADING, MigrateError, MigrationSet, ROUTER, SCREENING, failed, locked, run_locked,
+};
 use crate::db::error::DbErrorKind;
 
 /// Time limits and numbers of attempts.
@@ -203,10 +205,9 @@ pub async fn back(
     let ways = ways_back(&ROUTER, stem)?;
     for (set, why) in STANDING {
         let stands = newest(client, set).await?.is_some();
-        // Screening stands on the review queue's words as well.
-        if stands
-            && ways.iter().any(|way| way.takes_events || (set.name == SCREENING.name && way.version <= 4))
-        {
+        // Screening and grading stand on the review queue's words as well.
+        let on_words = set.name == SCREENING.name || set.name == GRADING.name;
+        if stands && ways.iter().any(|way| way.takes_events || (on_words && way.version <= 4)) {
             return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
         }
     }
@@ -214,9 +215,10 @@ pub async fn back(
 }
 
 /// The schemas that stand on schema router, and what is done first.
-const STANDING: [(&MigrationSet, &str); 2] = [
+const STANDING: [(&MigrationSet, &str); 3] = [
     (&CONTENT, "schema content stands on it: maple-router migrate --content --back 001 first"),
     (&SCREENING, "schema screening stands on it: maple-router migrate --screening --back 001 first"),
+    (&GRADING, "schema assessment stands on it: maple-router migrate --grading --back 001 first"),
 ];
 
 /// Brings a schema that stands on schema router up to date, as [`migrate`] does that.
@@ -390,6 +392,22 @@ const CONTENT_WAYS_BACK: [WayBack; 3] = [
     },
 ];
 
+/// The `down/` files of schemas assessment, mq and grading, the newest first.
+const GRADING_WAYS_BACK: [WayBack; 2] = [
+    WayBack {
+        version: 2,
+        stem: "002_grader",
+        sql: include_str!("../../../migrations/grading/down/002_grader.sql"),
+        takes_events: false,
+    },
+    WayBack {
+        version: 1,
+        stem: "001_assessment",
+        sql: include_str!("../../../migrations/grading/down/001_assessment.sql"),
+        takes_events: false,
+    },
+];
+
 /// The `down/` files of schema screening, the newest first.
 const SCREENING_WAYS_BACK: [WayBack; 1] = [WayBack {
     version: 1,
@@ -440,6 +458,7 @@ pub fn ways_back(set: &MigrationSet, stem: &str) -> Result<&'static [WayBack], M
     let all: &'static [WayBack] = match set.name {
         name if name == CONTENT.name => &CONTENT_WAYS_BACK,
         name if name == SCREENING.name => &SCREENING_WAYS_BACK,
+        name if name == GRADING.name => &GRADING_WAYS_BACK,
         _ => &WAYS_BACK,
     };
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();

@@ -40,8 +40,10 @@ pub enum JudgeError {
         retry_after: Option<Duration>,
     },
     /// The judge answers no question of ours: address, key, model or parameters. A person has to act.
-    #[error("the judge refuses our questions ({status}); check base_url, model and key of [screening.judge]")]
+    #[error("the judge refuses our questions ({status}); check base_url, model and key of [{section}]")]
     Refused {
+        /// The configuration's section.
+        section: &'static str,
         /// The status.
         status: u16,
     },
@@ -54,7 +56,7 @@ pub enum JudgeError {
 }
 
 /// A request that ended without an answer: too late, or without a connection, or in the middle.
-pub(super) fn broken(is_timeout: bool, is_connect: bool) -> JudgeError {
+pub(in crate::gateway) fn broken(is_timeout: bool, is_connect: bool) -> JudgeError {
     let cause = match (is_timeout, is_connect) {
         (true, _) => Cause::Timeout,
         (false, true) => Cause::Connect,
@@ -64,7 +66,12 @@ pub(super) fn broken(is_timeout: bool, is_connect: bool) -> JudgeError {
 }
 
 /// What a status means that is no success.
-pub(super) fn refusal(status: u16, wait: Option<Duration>, body: &[u8]) -> JudgeError {
+pub(in crate::gateway) fn refusal(
+    status: u16,
+    wait: Option<Duration>,
+    body: &[u8],
+    section: &'static str,
+) -> JudgeError {
     match status {
         429 => JudgeError::Unavailable { cause: Cause::Throttled, retry_after: wait },
         408 | 409 | 425 | 500..=599 => JudgeError::Unavailable { cause: Cause::Trouble, retry_after: wait },
@@ -72,9 +79,9 @@ pub(super) fn refusal(status: u16, wait: Option<Duration>, body: &[u8]) -> Judge
         400 | 422 => match About::of(body) {
             About::Length => JudgeError::TooLarge,
             About::Content => JudgeError::Invalid(InvalidAnswer::Refusal),
-            About::Us => JudgeError::Refused { status },
+            About::Us => JudgeError::Refused { section, status },
         },
-        _ => JudgeError::Refused { status },
+        _ => JudgeError::Refused { section, status },
     }
 }
 
@@ -116,7 +123,7 @@ impl About {
 }
 
 /// `Retry-After`, in seconds or as a date. A date counts from the answer's own `Date`: our clock plays no part.
-pub(super) fn wait(retry_after: Option<&str>, date: Option<&str>) -> Option<Duration> {
+pub(in crate::gateway) fn wait(retry_after: Option<&str>, date: Option<&str>) -> Option<Duration> {
     let asked = retry_after?.trim();
     let digits = !asked.is_empty() && asked.bytes().all(|b| b.is_ascii_digit());
     let wait = if digits {
@@ -135,7 +142,8 @@ mod tests {
     #[test]
     fn each_status_means_one_thing() {
         let away = |cause| JudgeError::Unavailable { cause, retry_after: None };
-        let us = |status| JudgeError::Refused { status };
+        let section = "screening.judge";
+        let us = |status| JudgeError::Refused { section, status };
         let long = r#"{"error": {"message": "…", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#;
         let vllm = r#"{"error": {"message": "This model's maximum context length is 8192 tokens.", "type": "BadRequestError", "param": null, "code": 400}}"#;
         let filtered = r#"{"error": {"message": "…", "code": "content_filter"}}"#;
@@ -169,13 +177,13 @@ mod tests {
             (503, "", away(Cause::Trouble)),
             (599, "", away(Cause::Trouble)),
         ] {
-            let found = refusal(status, None, body.as_bytes());
+            let found = refusal(status, None, body.as_bytes(), section);
             assert_eq!(found, expected, "{status} {body}");
             assert!(!found.to_string().contains("maximum") && !format!("{found:?}").contains("html"));
         }
         let wait = Some(Duration::from_secs(7));
         for status in [429, 503] {
-            let found = refusal(status, wait, b"");
+            let found = refusal(status, wait, b"", section);
             assert!(
                 matches!(found, JudgeError::Unavailable { retry_after, .. } if retry_after == wait),
                 "{found:?}"

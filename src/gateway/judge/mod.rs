@@ -3,9 +3,13 @@
 //! `classify` alone says what a status is; what a 200 says is read by the question itself ([`Inquiry`]). The client repeats
 //! nothing by itself, follows no redirect, and reads no more of an answer than a verdict can be long. If we die in the middle,
 //! the question was asked for nothing; nothing depends on it. Neither content, nor the server's words, nor the key is in an
-//! error, a log or `Debug`. Nothing here knows what a submission is.
+//! error, a log or `Debug`. Nothing here knows what a submission is. What questions of all rooms share is here as well:
+//! [`completion`] (the envelope of an answer), [`marking`] (content that is told from instructions) and [`version`] (of a prompt).
 
-mod classify;
+pub(super) mod classify;
+pub mod completion;
+pub mod marking;
+pub mod version;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,24 +41,42 @@ const KEPT_FOR: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JudgeSetupError {
     /// The address cannot be used.
-    #[error("[screening.judge] base_url {0}")]
-    Address(&'static str),
+    #[error("[{section}] base_url {rule}")]
+    Address {
+        /// The configuration's section.
+        section: &'static str,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
     /// The model has no name.
-    #[error("[screening.judge] model is not set")]
-    Model,
+    #[error("[{section}] model is not set")]
+    Model {
+        /// The configuration's section.
+        section: &'static str,
+    },
     /// The key cannot be a header's value. The error does not show it.
-    #[error("what the file of the judge's key holds is no key")]
-    Key,
+    #[error("what the file of [{section}]'s key holds is no key")]
+    Key {
+        /// The configuration's section.
+        section: &'static str,
+    },
     /// No client can be made.
     #[error(
-        "no HTTPS client for the judge can be made: {0}; install the host's CA certificates (package ca-certificates)"
+        "no HTTPS client for [{section}] can be made: {why}; install the host's CA certificates (package ca-certificates)"
     )]
-    Client(String),
+    Client {
+        /// The configuration's section.
+        section: &'static str,
+        /// The library's words, without the address.
+        why: String,
+    },
 }
 
 /// What a client needs to know of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgeSettings {
+    /// The section that errors name, e.g. `screening.judge`.
+    pub section: &'static str,
     /// The API's address, e.g. `https://api.example.org/v1`; [`base_url`] makes one of a text.
     pub base_url: Url,
     /// The model that is asked for.
@@ -80,6 +102,7 @@ pub struct Answer<V> {
 
 /// The one client of a judge. Safe to use from many tasks at once; connects to nothing before it is asked.
 pub struct Judge {
+    section: &'static str,
     client: Client,
     url: Url,
     model: String,
@@ -116,7 +139,7 @@ pub fn base_url(address: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-fn is_own_machine(url: &Url) -> bool {
+pub(super) fn is_own_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -135,34 +158,14 @@ impl Judge {
         key: Option<Secret>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, JudgeSetupError> {
-        let mut url = base_url(settings.base_url.as_str()).map_err(JudgeSetupError::Address)?;
-        url.set_path(&format!("{}/chat/completions", url.path().trim_end_matches('/')));
+        let section = settings.section;
+        let url = endpoint(settings, "chat/completions")?;
         if settings.model.trim().is_empty() {
-            return Err(JudgeSetupError::Model);
+            return Err(JudgeSetupError::Model { section });
         }
-        let key = key.map(|key| Secret::new(key.expose().trim()));
-        let sendable =
-            |key: &Secret| !key.expose().is_empty() && key.expose().bytes().all(|b| b.is_ascii_graphic());
-        if key.as_ref().is_some_and(|key| !sendable(key)) {
-            return Err(JudgeSetupError::Key);
-        }
-        let mut builder = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
-            .timeout(settings.timeout)
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .retry(retry::never())
-            // One request on a connection at a time: no other's trouble ends this one.
-            .http1_only()
-            .pool_max_idle_per_host(KEPT)
-            .pool_idle_timeout(KEPT_FOR)
-            .user_agent(concat!("maple-router/", env!("CARGO_PKG_VERSION")));
-        if is_own_machine(&url) {
-            builder = builder.no_proxy();
-        }
-        let client =
-            builder.build().map_err(|error| JudgeSetupError::Client(error.without_url().to_string()))?;
-        Ok(Self { client, url, model: settings.model.trim().to_owned(), key, clock })
+        let key = sendable(section, key)?;
+        let client = client(section, settings.timeout, is_own_machine(&url))?;
+        Ok(Self { section, client, url, model: settings.model.trim().to_owned(), key, clock })
     }
 
     /// Asks one question, once.
@@ -182,7 +185,7 @@ impl Judge {
             request = request.bearer_auth(key.expose());
         }
         let response = request.send().await.map_err(broken)?;
-        let body = read(response).await?;
+        let body = read(response, self.section, ANSWER_LIMIT).await?;
         let Reading { verdict, model, prompt_tokens, completion_tokens } =
             question.read(&body).map_err(JudgeError::Invalid)?;
         let took = self.clock.monotonic().saturating_duration_since(began);
@@ -203,20 +206,70 @@ impl Judge {
     }
 }
 
+/// The address of one of the API's endpoints.
+pub(super) fn endpoint(settings: &JudgeSettings, path: &str) -> Result<Url, JudgeSetupError> {
+    let section = settings.section;
+    let mut url =
+        base_url(settings.base_url.as_str()).map_err(|rule| JudgeSetupError::Address { section, rule })?;
+    url.set_path(&format!("{}/{path}", url.path().trim_end_matches('/')));
+    Ok(url)
+}
+
+/// The key as a header can carry it.
+pub(super) fn sendable(
+    section: &'static str,
+    key: Option<Secret>,
+) -> Result<Option<Secret>, JudgeSetupError> {
+    let key = key.map(|key| Secret::new(key.expose().trim()));
+    let is_sendable =
+        |key: &Secret| !key.expose().is_empty() && key.expose().bytes().all(|b| b.is_ascii_graphic());
+    if key.as_ref().is_some_and(|key| !is_sendable(key)) {
+        return Err(JudgeSetupError::Key { section });
+    }
+    Ok(key)
+}
+
+/// A client that repeats nothing and follows no redirect. For this machine no proxy of the environment is used.
+pub(super) fn client(
+    section: &'static str,
+    timeout: Duration,
+    is_local: bool,
+) -> Result<Client, JudgeSetupError> {
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+        .timeout(timeout)
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .retry(retry::never())
+        // One request on a connection at a time: no other's trouble ends this one.
+        .http1_only()
+        .pool_max_idle_per_host(KEPT)
+        .pool_idle_timeout(KEPT_FOR)
+        .user_agent(concat!("maple-router/", env!("CARGO_PKG_VERSION")));
+    if is_local {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| JudgeSetupError::Client { section, why: error.without_url().to_string() })
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` wants")]
-fn broken(error: reqwest::Error) -> JudgeError {
+pub(super) fn broken(error: reqwest::Error) -> JudgeError {
     classify::broken(error.is_timeout(), error.is_connect())
 }
 
-/// The whole body of a 200 of JSON.
-async fn read(mut response: Response) -> Result<Vec<u8>, JudgeError> {
+/// The whole body of a 200 of JSON, no longer than so many bytes.
+pub(super) async fn read(
+    mut response: Response,
+    section: &'static str,
+    limit: usize,
+) -> Result<Vec<u8>, JudgeError> {
     let (status, headers) = (response.status(), response.headers().clone());
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if !status.is_success() {
         let wait = classify::wait(text(&RETRY_AFTER), text(&DATE));
         // Of a refusal that breaks off, the status is enough.
         let (body, _) = body(&mut response, REFUSAL_LIMIT).await.unwrap_or_default();
-        return Err(classify::refusal(status.as_u16(), wait, &body));
+        return Err(classify::refusal(status.as_u16(), wait, &body, section));
     }
     if status.as_u16() != 200 {
         return Err(JudgeError::Invalid(InvalidAnswer::Status));
@@ -224,14 +277,14 @@ async fn read(mut response: Response) -> Result<Vec<u8>, JudgeError> {
     if !is_json(&headers) {
         return Err(JudgeError::Invalid(InvalidAnswer::ContentType));
     }
-    match body(&mut response, ANSWER_LIMIT).await? {
+    match body(&mut response, limit).await? {
         (body, true) => Ok(body),
         (_, false) => Err(JudgeError::Invalid(InvalidAnswer::TooLong)),
     }
 }
 
 /// No more of a body than its limit, and whether that is all.
-async fn body(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), JudgeError> {
+pub(super) async fn body(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), JudgeError> {
     let mut read = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(broken)? {
         let left = limit - read.len();
@@ -275,7 +328,9 @@ mod tests {
 
     #[test]
     fn a_setup_is_refused_in_words_and_shows_no_key() {
+        let section = "screening.judge";
         let settings = |model: &str| JudgeSettings {
+            section,
             base_url: base_url("https://api.example.org/v1/").expect("an address"),
             model: model.to_owned(),
             timeout: TIMEOUT,
@@ -283,9 +338,9 @@ mod tests {
         let new = |model: &str, key: Option<&str>| {
             Judge::new(&settings(model), key.map(Secret::new), Arc::new(SystemClock))
         };
-        assert_eq!(new(" ", None).map(|_| ()), Err(JudgeSetupError::Model));
+        assert_eq!(new(" ", None).map(|_| ()), Err(JudgeSetupError::Model { section }));
         for key in ["", " \n", "s3cr3t\r\nX-Header: 1", "schlüssel"] {
-            assert_eq!(new("m", Some(key)).map(|_| ()), Err(JudgeSetupError::Key), "{key}");
+            assert_eq!(new("m", Some(key)).map(|_| ()), Err(JudgeSetupError::Key { section }), "{key}");
         }
         let judge = new("m", Some("s3cr3t\n")).expect("a client");
         assert_eq!(judge.url.as_str(), "https://api.example.org/v1/chat/completions");

@@ -5,24 +5,21 @@
 //! None of this keeps a judge from being talked round: the bars of [`decide`](super::decide) do.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 
 pub use super::texts::{ANSWER_TOKENS, version};
 
-use super::texts::{MARK, SHAPE, schema, system};
+use super::texts::{SHAPE, schema, system};
 use super::verdict::{self, Verdict};
+use crate::gateway::judge::marking::{escaped, is_nonce, marked};
 use crate::ports::{Chat, Inquiry, InvalidAnswer, Reading};
 use crate::screening::run::Profile;
-use crate::scrub::is_bidi_control;
 
 /// Longest content that is asked about, in bytes; longer content is for a person.
 pub const LARGEST: usize = 256 * 1024;
 /// Longest message, in bytes: content of nothing but line breaks grows by its marks.
 const LARGEST_MESSAGE: usize = 1024 * 1024;
-/// Shortest and longest nonce.
-const NONCE: std::ops::RangeInclusive<usize> = 16..=64;
 
 /// A question that cannot be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +82,7 @@ impl Question {
     /// # Errors
     /// [`Unaskable`].
     pub fn compose(&self) -> Result<Composed, Unaskable> {
-        if !NONCE.contains(&self.nonce.len()) || !self.nonce.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        if !is_nonce(&self.nonce) {
             return Err(Unaskable::Nonce);
         }
         let content = self.blocks.iter().map(|(place, text)| place.len() + text.len());
@@ -161,61 +158,13 @@ struct Block<'a> {
     text: String,
 }
 
-/// The text with the nonce before each of its lines, whatever ends them.
-fn marked(nonce: &str, text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + nonce.len() + MARK.len());
-    let mut rest = Some(text);
-    while let Some(line) = rest {
-        out.push_str(nonce);
-        out.push_str(MARK);
-        let end = line.find(ends_a_line);
-        out.push_str(&line[..end.unwrap_or(line.len())]);
-        rest = end.map(|end| {
-            out.push('\n');
-            let rest = &line[end..];
-            rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix(ends_a_line)).unwrap_or_default()
-        });
-    }
-    out
-}
-
-/// Whatever a reader may take for the end of a line.
-fn ends_a_line(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// A JSON document with everything that cannot be seen as an escape.
-fn escaped(document: &str) -> String {
-    let mut out = String::with_capacity(document.len());
-    for c in document.chars() {
-        if is_unseen(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // A string takes whatever is written into it.
-                write!(out, "\\u{unit:04x}").ok();
-            }
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Characters that steer or hide text: directions, tags, joiners, selectors, other controls.
-fn is_unseen(c: char) -> bool {
-    is_bidi_control(c)
-        || matches!(c,
-            '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::gateway::judge::marking::ends_a_line;
 
     const N: &str = "0123456789abcdef";
 

@@ -2,31 +2,22 @@
 //! calibrated again. Pure.
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::verdict::{Code, Severity};
+use crate::gateway::judge::marking::MARK;
+use crate::gateway::judge::version;
 use crate::screening::run::Profile;
 
 /// Longest answer, in tokens.
 pub const ANSWER_TOKENS: u32 = 2_000;
-/// Hexadecimal digits of a prompt's version.
-const VERSION_DIGITS: usize = 12;
-/// What stands between the nonce and a line.
-pub(super) const MARK: &str = "| ";
 /// Name of the answer's shape.
 pub(super) const SHAPE: &str = "screening_verdict";
 
 /// Version of a profile's prompt: the first digits of SHA-256 over every text of ours that a judge is sent.
 #[must_use]
 pub fn version(profile: Profile) -> String {
-    let mut digest = Sha256::new();
-    for text in [&system(profile), SHAPE, &schema().to_string(), MARK, &ANSWER_TOKENS.to_string()] {
-        digest.update(text.len().to_be_bytes());
-        digest.update(text);
-    }
-    let mut digits = hex::encode(digest.finalize());
-    digits.truncate(VERSION_DIGITS);
-    digits
+    let (schema, tokens) = (schema().to_string(), ANSWER_TOKENS.to_string());
+    version::of(&[&system(profile), SHAPE, &schema, MARK, &tokens])
 }
 
 /// The instructions.

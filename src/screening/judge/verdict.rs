@@ -5,28 +5,22 @@
 //! integer for a score. **There is no default score.** What is kept of the answer's own words is scrubbed first.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::note;
+use crate::gateway::judge::completion::{self, Object};
 use crate::kernel::words;
 use crate::ports::{InvalidAnswer, Reading};
 use crate::scrub::is_bidi_control;
 
 /// Most concerns of an answer.
 pub const MOST_CONCERNS: usize = 10;
-/// Longest text of an answer, in bytes.
+/// Longest text of an answer, in bytes, and its deepest nesting.
 const LONGEST_TEXT: usize = 64 * 1024;
-/// Deepest nesting of a completion, and of the text in it.
-const DEEPEST_ENVELOPE: usize = 32;
 const DEEPEST_TEXT: usize = 4;
 /// Longest place, in characters.
 const LONGEST_PLACE: usize = 200;
-/// Longest name of a model, in bytes.
-const LONGEST_MODEL: usize = 128;
 /// A place that was not asked about: its words may be content.
 pub const ELSEWHERE: &str = "elsewhere";
 
@@ -127,21 +121,7 @@ pub struct Verdict {
 /// # Errors
 /// [`InvalidAnswer`].
 pub fn read(body: &[u8], nonce: &str, places: &[&str]) -> Result<Reading<Verdict>, InvalidAnswer> {
-    if depth(body) > DEEPEST_ENVELOPE {
-        return Err(InvalidAnswer::TooDeep);
-    }
-    let Object(completion) =
-        serde_json::from_slice::<Object<Completion>>(body).map_err(|_| InvalidAnswer::Envelope)?;
-    if !is_model(&completion.model) {
-        return Err(InvalidAnswer::Model);
-    }
-    let Ok([Object(choice)]) = <[Object<Choice>; 1]>::try_from(completion.choices) else {
-        return Err(InvalidAnswer::Choices);
-    };
-    let verdict = verdict(&said(choice)?, nonce, places)?;
-    let Object(usage) = completion.usage.unwrap_or_default();
-    let Usage { prompt_tokens, completion_tokens } = usage;
-    Ok(Reading { verdict, model: completion.model, prompt_tokens, completion_tokens })
+    completion::read(body, |text| verdict(text, nonce, places))
 }
 
 /// Reads the text of an answer.
@@ -149,14 +129,7 @@ pub fn read(body: &[u8], nonce: &str, places: &[&str]) -> Result<Reading<Verdict
 /// # Errors
 /// [`InvalidAnswer`].
 pub fn verdict(text: &str, nonce: &str, places: &[&str]) -> Result<Verdict, InvalidAnswer> {
-    if text.len() > LONGEST_TEXT {
-        return Err(InvalidAnswer::TooLong);
-    }
-    if depth(text.as_bytes()) > DEEPEST_TEXT {
-        return Err(InvalidAnswer::TooDeep);
-    }
-    let Object(answer) = serde_json::from_str::<Object<Answer>>(text)
-        .map_err(|error| if error.is_data() { InvalidAnswer::Shape } else { InvalidAnswer::NotJson })?;
+    let answer: Answer = completion::document(text, LONGEST_TEXT, DEEPEST_TEXT)?;
     if answer.nonce != nonce {
         return Err(InvalidAnswer::Nonce);
     }
@@ -170,24 +143,6 @@ pub fn verdict(text: &str, nonce: &str, places: &[&str]) -> Result<Verdict, Inva
     };
     let concerns = answer.concerns.into_iter().map(concern).collect::<Result<_, _>>()?;
     Ok(Verdict { score, concerns, injection: answer.injection })
-}
-
-/// The text of a choice that is a whole answer.
-fn said(choice: Choice) -> Result<String, InvalidAnswer> {
-    let Object(message) = choice.message;
-    if message.tool_calls.is_some_and(|calls| !calls.is_empty()) || message.function_call.is_some() {
-        return Err(InvalidAnswer::ToolCall);
-    }
-    if choice.finish_reason.as_deref() != Some("stop") {
-        return Err(InvalidAnswer::Finish);
-    }
-    if message.refusal.is_some_and(|refusal| !refusal.is_empty()) {
-        return Err(InvalidAnswer::Refusal);
-    }
-    if message.role.is_some_and(|role| role != "assistant") {
-        return Err(InvalidAnswer::Envelope);
-    }
-    message.content.filter(|text| !text.is_empty()).ok_or(InvalidAnswer::NoContent)
 }
 
 /// The place as it may be shown: as it was asked about, with a line behind it; [`ELSEWHERE`] for every other; `None` where it
@@ -213,52 +168,6 @@ fn placed(place: &str, places: &[&str]) -> Option<String> {
 /// Longest `:line-line` behind a place, in bytes.
 const LONGEST_LINE: usize = 16;
 
-fn is_model(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-".contains(&b);
-    (1..=LONGEST_MODEL).contains(&name.len()) && name.bytes().all(plain)
-}
-
-/// Deepest nesting of brackets outside of strings.
-fn depth(document: &[u8]) -> usize {
-    let (mut open, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in document {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' | b'[' if !quoted => {
-                open += 1;
-                deepest = deepest.max(open);
-            }
-            b'}' | b']' if !quoted => open = open.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-/// A JSON object: a derived reading alone would take the list of its values, too.
-#[derive(Default)]
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Keys<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-        deserializer.deserialize_map(Keys(PhantomData))
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -275,35 +184,6 @@ struct Spoken {
     severity: Severity,
     place: String,
     note: String,
-}
-
-/// Servers add keys of their own to these; what is read of them may not be there twice either.
-#[derive(Deserialize)]
-struct Completion {
-    model: String,
-    choices: Vec<Object<Choice>>,
-    usage: Option<Object<Usage>>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    finish_reason: Option<String>,
-    message: Object<Message>,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    role: Option<String>,
-    content: Option<String>,
-    refusal: Option<String>,
-    tool_calls: Option<Vec<IgnoredAny>>,
-    function_call: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize, Default)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
 }
 
 #[cfg(test)]

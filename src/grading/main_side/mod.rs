@@ -1,0 +1,118 @@
+//! The main side's workers: what is ready is published to the grader, or compared with its key; callbacks are taken in; what comes too late is
+//! failed. Each is safe to run in every daemon at once.
+//!
+//! If we die anywhere, leases run out, messages are there as before, and another daemon goes on.
+
+mod intake;
+mod publish;
+mod scheduler;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub use self::publish::{Publish, Unpublishable};
+use super::core::band::Bands;
+use super::journal::MainObserver;
+use super::queue::Queue;
+use super::store::GradingStore;
+use super::table::{Grading, State};
+use crate::gateway::signed_url::UrlSigner;
+use crate::kernel::jobs::listener::Listener;
+use crate::kernel::jobs::retries::Retries;
+use crate::kernel::jobs::works::{self, Bounds};
+use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::rows::Kinds;
+use crate::kernel::tasks::Tasks;
+use crate::ops::gate::Gate;
+use crate::ops::rng::Rng;
+use crate::ports::Clock;
+use crate::scrub::scrub;
+
+/// Channel on which the schema says that there is an attempt to publish.
+pub const CHANNEL: &str = "maple_router_grading";
+/// Claims that the kernel itself gives up at: outages claim, too.
+const NEVER: u32 = 1_000_000;
+/// Lease of an attempt that is published.
+const LEASE: Duration = Duration::from_secs(60);
+/// Interval of looks for attempts whose pause is over.
+const POLL: Duration = Duration::from_secs(1);
+/// Shortest and longest pause before another try, doubling.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Attempts in hand at once.
+const MOST: usize = 64;
+/// Time for which a stop waits for what is in hand.
+const DRAIN: Duration = Duration::from_secs(5);
+/// Pause after a fault of the database.
+const REST: Duration = Duration::from_secs(5);
+/// Interval of looks for attempts that nobody opened, and for deadlines.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// What all of them need.
+#[derive(Debug, Clone)]
+pub struct MainTools {
+    /// The attempts, as the daemon's role.
+    pub store: GradingStore,
+    /// The queue of callbacks.
+    pub callbacks: Queue,
+    /// Signs links to audio; absent where nothing signs.
+    pub signer: Option<Arc<UrlSigner>>,
+    /// Thresholds of the bands.
+    pub bands: Bands,
+    /// The clock of durations.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads pauses, makes fences and ids.
+    pub rng: Arc<Rng>,
+}
+
+/// Runs the workers until `stop`; `callbacks` is notified of callbacks, `attempts` of attempts.
+pub async fn run(tools: MainTools, (callbacks, attempts): (Listener, Listener), stop: CancellationToken) {
+    let mut tasks = Tasks::new();
+    tasks.spawn("grading's publisher", {
+        let work = Publish { tools: tools.clone() };
+        let consumer = consumer(&tools, attempts);
+        move |stop| async move {
+            let bounds = Bounds { poison: NEVER, drain: DRAIN, gate: Gate::new() };
+            works::run(consumer, Arc::new(work), bounds, stop).await;
+        }
+    });
+    tasks.spawn("grading's intake", {
+        let tools = tools.clone();
+        move |stop| async move { intake::run(&tools, &callbacks, &stop).await }
+    });
+    tasks.spawn("grading's deadlines", {
+        let tools = tools.clone();
+        move |stop| async move { scheduler::run(&tools, &stop).await }
+    });
+    tasks.spawn("grading's births", move |stop| async move { births(&tools, &stop).await });
+    stop.cancelled().await;
+    tasks.stop(DRAIN + REST).await;
+}
+
+fn consumer(tools: &MainTools, listener: Listener) -> Consumer<Grading> {
+    let retries = Retries { max_attempts: NEVER, min: PAUSES.0, max: PAUSES.1, doublings: 1 };
+    let parts = ConsumerParts {
+        rows: (*tools.store).clone(),
+        from: State::Pending,
+        kinds: Kinds::Only(vec!["live"]),
+        settings: Settings { most: MOST, lease: LEASE, poll: POLL, retries },
+        clock: Arc::clone(&tools.clock),
+        rng: Arc::clone(&tools.rng),
+        observer: Arc::new(MainObserver),
+    };
+    Consumer::start(parts, listener)
+}
+
+async fn births(tools: &MainTools, stop: &CancellationToken) {
+    const MOST_BIRTHS: i32 = 1_000;
+    while !stop.is_cancelled() {
+        match tools.store.births(MOST_BIRTHS).await {
+            Ok(0) => {}
+            Ok(born) => tracing::warn!("{born} submissions had no attempt at grading: they have one now"),
+            // The breaker reports a database that does not answer.
+            Err(error) => tracing::debug!("attempts are looked for again: {}", scrub(&error.to_string())),
+        }
+        stop.run_until_cancelled(tools.clock.sleep(LOOK)).await;
+    }
+}
