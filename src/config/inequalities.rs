@@ -189,6 +189,20 @@ pub const RULES: &[Rule] = rules! {
         "the staging bucket's lifecycle removes what is two days old",
         ["uploads.session_ttl"],
         |c| c.uploads.session_ttl < STAGING_LIFE;
+    "4·grading.samples·grading.judge.timeout + 14s < grading.sla",
+        "four tries and the pauses between them must fit into the time for writing (grading)",
+        ["grading.samples", "grading.judge.timeout", "grading.sla"],
+        |c| c.grading.judge.base_url.is_none()
+            || sum(&[times(4 * u32::from(c.grading.samples), c.grading.judge.timeout), Duration::from_secs(14)])
+                < c.grading.sla.writing;
+    "4·(grading.stt.timeout + grading.samples·grading.judge.timeout) + 14s < grading.sla",
+        "four tries and the pauses between them must fit into the time for speaking (grading)",
+        ["grading.stt.timeout", "grading.samples", "grading.judge.timeout", "grading.sla"],
+        |c| c.grading.stt.base_url.is_none()
+            || sum(&[
+                times(4, sum(&[c.grading.stt.timeout, times(u32::from(c.grading.samples), c.grading.judge.timeout)])),
+                Duration::from_secs(14),
+            ]) < c.grading.sla.speaking;
 };
 
 #[cfg(test)]
@@ -272,6 +286,14 @@ mod tests {
             },
             |c| c.uploads.session_ttl = s(900),
             |c| c.uploads.session_ttl = s(2 * 86_400),
+            |c| {
+                c.grading.judge.base_url = Some("https://judge.example/v1".to_owned());
+                c.grading.sla.writing = s(734); // 4·3·60 + 14
+            },
+            |c| {
+                c.grading.stt.base_url = Some("https://stt.example/v1".to_owned());
+                c.grading.sla.speaking = s(1934); // 4·(300 + 3·60) + 14
+            },
         ];
         assert_eq!(breaks.len(), RULES.len(), "one row a rule");
         for (rule, change) in RULES.iter().zip(breaks) {
@@ -296,7 +318,11 @@ mod tests {
         let known = crate::config::load::known_keys();
         for key in RULES.iter().flat_map(|rule| rule.keys).filter(|key| **key != TIMEOUT_STOP_KEY) {
             let (section, name) = key.split_once('.').expect("section.key");
-            assert!(known[section].contains_key(name), "{key}");
+            // In a nested section `judge.timeout`.
+            let mut path = name.split('.');
+            let first = path.next().and_then(|first| known[section].get(first));
+            let found = path.fold(first, |found, name| found.and_then(|found| found.get(name)));
+            assert!(found.is_some(), "{key}");
         }
     }
 }

@@ -184,9 +184,8 @@ impl Values<'_> {
                 limit => humantime::format_duration(limit).to_string(),
             };
         }
-        let (section, name) = key.split_once('.').unwrap_or((key, ""));
-        let value = serde_json::to_value(self.0).ok();
-        match value.as_ref().and_then(|v| v.get(section)).and_then(|s| s.get(name)) {
+        let all = serde_json::to_value(self.0).ok();
+        match key.split('.').fold(all.as_ref(), |value, name| value.and_then(|value| value.get(name))) {
             None | Some(Json::Null) => "(not set)".to_owned(),
             Some(value) => value.to_string(),
         }

@@ -52,7 +52,7 @@ impl Readiness {
     }
 
     /// SQL, text, never NULL: what screening says, `passed`, `waiting` or `out` (`screening.gates`), and behind it what grading says, `passed`
-    /// or `waiting` (`assessment.gates`).
+    /// or, where that is `waiting`, `ungraded` (`assessment.gates`).
     #[must_use]
     pub fn gate(&self, alias: &str) -> String {
         let asked =
@@ -60,9 +60,9 @@ impl Readiness {
         match (self.is_screened, self.is_graded) {
             (false, false) => "'passed'::text".to_owned(),
             (true, false) => format!("(SELECT g.says FROM {} AS g)", asked("screening")),
-            (false, true) => format!("(SELECT g.says FROM {} AS g)", asked("assessment")),
+            (false, true) => format!("(SELECT {UNGRADED} FROM {} AS a)", asked("assessment")),
             (true, true) => format!(
-                "(SELECT CASE WHEN g.says = 'passed' THEN a.says ELSE g.says END FROM {} AS g, {} AS a)",
+                "(SELECT CASE WHEN g.says = 'passed' THEN {UNGRADED} ELSE g.says END FROM {} AS g, {} AS a)",
                 asked("screening"),
                 asked("assessment")
             ),
@@ -262,6 +262,9 @@ const VISIBLE: &str = "(SELECT c.relkind IN ('r', 'p') AND (NOT row_security_act
       FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd IN ('*', 'r')
         AND EXISTS (SELECT FROM unnest(p.polroles) AS r (oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE'))) AS q), false))
   FROM pg_class c WHERE c.oid = 'attachments'::regclass)";
+
+/// What `assessment.gates` says, in words that are not screening's.
+const UNGRADED: &str = "CASE a.says WHEN 'waiting' THEN 'ungraded' ELSE a.says END";
 
 /// Not `<>`: that is NULL for a NULL, and the attachment would count as clean.
 const NOT_CLEAN: &str = "x.clamav_status IS DISTINCT FROM 'clean'";

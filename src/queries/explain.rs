@@ -334,6 +334,7 @@ impl Page {
                 finalized: view.finalized,
                 gate: view.gate,
                 run: view.run.as_ref(),
+                attempt: view.attempt.as_ref(),
                 pending: &pending,
                 infected: &infected,
                 attachments: view.attachments.len(),

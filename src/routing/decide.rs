@@ -41,7 +41,7 @@ pub struct RowView<'a> {
     pub pending: i64,
     /// Whether an attachment is infected.
     pub infected: bool,
-    /// What screening says.
+    /// What screening and grading say.
     pub gate: Gate,
     /// `submissions.updated_at`; absent where that is no instant.
     pub touched: Option<Timestamp>,
@@ -77,6 +77,8 @@ pub enum DropReason {
     NotClean,
     /// Its screening goes on: its end brings it back.
     NotScreened,
+    /// It waits for its grade: the grade, or a release, brings it back.
+    NotGraded,
     /// An operator has paused all open deliveries: the sweep brings the submission back when the pause ends.
     Paused,
 }
@@ -91,6 +93,7 @@ impl DropReason {
             Self::NotFinalized => "not_finalized",
             Self::NotClean => "not_clean",
             Self::NotScreened => "not_screened",
+            Self::NotGraded => "not_graded",
             Self::Paused => "paused",
         }
     }
@@ -150,6 +153,9 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     }
     if row.gate == Gate::Waiting {
         return ClaimDecision::Drop(DropReason::NotScreened);
+    }
+    if row.gate == Gate::Ungraded {
+        return ClaimDecision::Drop(DropReason::NotGraded);
     }
     match due(ledger, row.touched, now, row.longest_pause) {
         Some(due) if due > now => {

@@ -40,6 +40,8 @@ words! {
         ScanClean = "scan_clean",
         /// Its screening has ended.
         Screened = "screened",
+        /// It is graded, or its mail need not wait for the grade any more.
+        Graded = "graded",
         /// The sweep saw the submission without an event.
         Sweep = "sweep",
         /// A person asked for the event.

@@ -21,6 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::submission::grading::GradingAttempt;
 use super::submission::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
 use super::submission::screening::{Gate, ScreeningRun};
 use super::submission::text::{bounded, one_line};
@@ -80,10 +81,12 @@ pub struct Case<'a> {
     pub ledger: Result<&'a Ledger, &'a LedgerFault>,
     /// Whether the submission is finalized.
     pub finalized: bool,
-    /// What screening says.
+    /// What screening and grading say.
     pub gate: Gate,
     /// Its current run of screening.
     pub run: Option<&'a ScreeningRun>,
+    /// Its current attempt at grading.
+    pub attempt: Option<&'a GradingAttempt>,
     /// Attachments still to be scanned.
     pub pending: &'a [Uuid],
     /// Infected attachments.
@@ -184,6 +187,8 @@ pub enum Step {
     Scan,
     /// Its screening ends.
     Screen,
+    /// It is graded, or its mail is let go without.
+    Grade,
     /// A worker claims it.
     Claim,
     /// Another attempt.

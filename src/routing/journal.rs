@@ -127,6 +127,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
         DropReason::LeasedElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
         DropReason::NotScreened => "its screening goes on: the end of that brings it back",
+        DropReason::NotGraded => "it waits for its grade: the grade brings it back, or a release",
         DropReason::NotFinalized | DropReason::NotClean => {
             "it is not ready: its readiness brings it back, or the sweep"
         }

@@ -6,6 +6,7 @@ pub mod cause;
 pub mod content;
 pub mod destination;
 pub mod expand;
+pub mod grading;
 pub mod lag;
 pub mod ledger;
 pub mod link_life;

@@ -103,6 +103,7 @@ fn test_mail(rules: &MailRules, host: &str) -> Result<Message, String> {
         submission: SubmissionFacts { id: Rng::from_system().uuid(), created_at: at, form_id: FORM },
         form_name: None,
         fields: &[],
+        grade: None,
         action: &action,
         generation: 0,
         attachments: &[],

@@ -31,6 +31,7 @@ pub use ticket::{ComposedTicket, Expressions, compose_ticket};
 pub use trial::{note_mail, trial_mail};
 
 use super::submission::destination::{Mailbox, Target, TargetKind};
+use super::submission::grading::Grade;
 use super::submission::message_id::{Origin, message_id};
 use super::submission::plan::PlannedAction;
 use super::submission::text::{bounded, one_line};
@@ -94,6 +95,8 @@ pub struct ComposeInput<'a> {
     pub form_name: Option<&'a str>,
     /// The submission's fields, by position; those of one position in the order given.
     pub fields: &'a [Field],
+    /// The submission's final grade, where there is one.
+    pub grade: Option<&'a Grade>,
     /// The action, as pinned.
     pub action: &'a PlannedAction,
     /// The action's generation.

@@ -5,6 +5,7 @@
 //! | `submission.id`, `submission.created_at` | the UUID; the time of receipt in the configured zone |
 //! | `form.id`, `form.name` | the form; its name falls back to its id |
 //! | `fields.KEY`, `fields["a key"]` | the field's value; several values of one key are joined with `, ` |
+//! | `grading` | the final grade, as `grading` results are documented (`grading.overallScore`, `grading.band`, …); without one it is not there |
 //!
 //! A key without a value is a gap that readers see (`[missing: phone]`) where it is printed, and false where it is
 //! tested, also where a key is looked up in it: an optional field needs an `if`, or `default`. `fields` iterates in the
@@ -136,7 +137,9 @@ fn variables(input: &ComposeInput<'_>) -> Value {
         created_at => readable_time(input.submission.created_at, input.mail.time_zone),
     };
     let form = context! { id => input.submission.form_id, name => input.form_name() };
-    context! { submission, form, fields => Value::from_object(Fields::new(input)) }
+    // Where there is none the name has no value, as a field that is away: `if grading` is false.
+    let grading = input.grade.map_or(Value::UNDEFINED, |grade| Value::from_serialize(grade.document()));
+    context! { submission, form, fields => Value::from_object(Fields::new(input)), grading }
 }
 
 /// Renders a text; returns it with the names in it that have no value.

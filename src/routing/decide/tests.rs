@@ -155,7 +155,7 @@ fn a_due_time_that_no_clock_of_ours_wrote_counts_as_the_longest_back_off() {
 }
 
 #[test]
-fn what_waits_for_its_screening_is_dropped_and_what_stays_out_fails_unsent() {
+fn what_waits_for_its_screening_or_its_grade_is_dropped_and_what_stays_out_fails_unsent() {
     let decided = |gate, finalized, pending, infected, ledger: &Result<Ledger, LedgerFault>| {
         let (status, touched, longest_pause) = (Status::Received, Some(at(NOW)), Duration::from_secs(300));
         let view = RowView { status, ledger, finalized, pending, infected, gate, touched, longest_pause };

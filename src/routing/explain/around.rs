@@ -77,7 +77,13 @@ impl Explanation {
     pub fn waits_for_daemon(&self) -> bool {
         match self.next.code {
             Step::Claim | Step::Attempt | Step::Finish | Step::Rescue | Step::Fail | Step::Alert => true,
-            Step::Finalize | Step::Scan | Step::Screen | Step::Upgrade | Step::Purge | Step::Nothing => false,
+            Step::Finalize
+            | Step::Scan
+            | Step::Screen
+            | Step::Grade
+            | Step::Upgrade
+            | Step::Purge
+            | Step::Nothing => false,
         }
     }
 

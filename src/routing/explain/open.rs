@@ -8,6 +8,7 @@ use super::{
     trouble,
 };
 use crate::ports::Stage;
+use crate::routing::submission::grading::GradingAttempt;
 use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::screening::ScreeningRun;
 use crate::routing::submission::text::{bounded, one_line};
@@ -30,6 +31,7 @@ pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
         (ClaimDecision::Fail(reason), _) => will_fail(case, rules, reason),
         (ClaimDecision::Drop(DropReason::NotFinalized), _) => not_finalized(case, rules),
         (ClaimDecision::Drop(DropReason::NotScreened), _) => being_screened(case, rules),
+        (ClaimDecision::Drop(DropReason::NotGraded), _) => being_graded(case, rules),
         (ClaimDecision::Drop(_), _) => scanning(case, rules),
         (ClaimDecision::Take | ClaimDecision::Defer(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
             waiting(case, rules, ledger)
@@ -168,6 +170,48 @@ fn being_screened(case: &Case<'_>, rules: &Rules) -> Explanation {
 fn doubts(run: &ScreeningRun) -> String {
     let score = run.score.map_or("no verdict".to_owned(), |score| format!("score {score}"));
     if run.bars.is_empty() { score } else { format!("{score}, {}", run.bars.join(", ")) }
+}
+
+fn being_graded(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let claimed = "it is claimed once it is graded, or its mail is released without a grade";
+    let Some(attempt) = case.attempt else {
+        return Explanation {
+            why: "its mail waits for a grade, and it has no attempt at one yet: the daemon makes one within a minute".to_owned(),
+            next: unready(case, rules, Step::Grade, claimed),
+            remedy: vec![Remedy::command("check", "")],
+        };
+    };
+    let mut remedy = vec![case.command("grading show", "")];
+    let release = case.command("grading release", "--reason TEXT").when("need it not wait? To mail it without a grade:");
+    let (why, next) = match attempt.state.as_str() {
+        "FAILED" => {
+            remedy.push(case.command("grading regrade", "--reason TEXT"));
+            remedy.push(release);
+            remedy.push(Remedy::command("review list", "--cause grading_failed"));
+            let why = format!("its mail waits for a grade, and attempt {} {}", attempt.attempt, ended(attempt));
+            (why, Next::now(Step::Grade, format!("nothing by itself; {claimed}")))
+        }
+        "REVIEW_PENDING" => {
+            remedy.push(Remedy::command("review list", "--cause grading"));
+            remedy.push(release);
+            let why = "its mail waits for a grade, and a person has the last word about it, at the review desk".to_owned();
+            (why, Next::now(Step::Grade, claimed))
+        }
+        state => {
+            let why = format!("its mail waits for a grade, and grading goes on ({state} since {})", super::at(attempt.since));
+            (why, Next::at(Step::Grade, format!("{claimed}; the attempt fails if it is not graded by then"), attempt.deadline))
+        }
+    };
+    Explanation { why, next, remedy }
+}
+
+/// How an attempt that has failed ended.
+fn ended(attempt: &GradingAttempt) -> String {
+    match attempt.failed.as_deref() {
+        Some("timeout") => format!("was not done by {}", super::at(attempt.deadline)),
+        Some(reason) => format!("failed ({})", bounded(one_line(reason), 60)),
+        None => "failed".to_owned(),
+    }
 }
 
 fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {

@@ -44,6 +44,8 @@ struct Row {
     updated: &'static str,
     kept_until: Option<&'static str>,
     event: Event,
+    gate: Gate,
+    attempt: Option<GradingAttempt>,
 }
 
 impl Default for Row {
@@ -59,6 +61,8 @@ impl Default for Row {
             updated: "2026-11-01T11:59:00Z",
             kept_until: None,
             event: Event::NotKept,
+            gate: Gate::Passed,
+            attempt: None,
         }
     }
 }
@@ -74,8 +78,9 @@ fn explained(row: &Row, rules: &Rules) -> Explanation {
             status: row.status,
             ledger: ledger.as_ref(),
             finalized: row.finalized,
-            gate: Gate::Passed,
+            gate: row.gate,
             run: None,
+            attempt: row.attempt.as_ref(),
             pending: &pending,
             infected: &infected,
             attachments: row.pending + row.infected,

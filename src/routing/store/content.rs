@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{Store, seen};
 use crate::db::DbError;
 use crate::routing::submission::content::SubmissionContent;
+use crate::routing::submission::grading::Grade;
 
 impl Store {
     /// Reads the content of the mails of `id`; `None` when there is no such row.
@@ -43,6 +44,7 @@ pub(super) fn content(row: &Row) -> Result<SubmissionContent, DbError> {
         fields: texts("field_keys")?.zip(texts("field_values")?).collect(),
         attachments: serde_json::from_value(attachments)
             .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
+        grade: row.try_get::<_, Option<Value>>("grade")?.and_then(Grade::of),
         now: row.try_get("now")?,
     })
 }

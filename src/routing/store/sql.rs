@@ -60,7 +60,8 @@ pub(super) fn current_plan(form_id: &str, with_bodies: &str) -> String {
 /// SQL, columns: the content of a mail, besides the plan, the form's name and `id`, `form_id`, `created_at` and `now`; all
 /// null unless `wanted` (SQL, boolean). To be read from `submissions s` and [`fields`]. A retention without an end
 /// (`infinity`) is far away here: the driver knows no instant for it.
-fn content(wanted: &str) -> String {
+fn content(readiness: &Readiness, wanted: &str) -> String {
+    let grade = readiness.grade("s");
     format!(
         "CASE WHEN {wanted} AND s.retention_expires_at IS NOT NULL THEN
     least(greatest(s.retention_expires_at, 'epoch'), clock_timestamp() + interval '100 years') END AS retention_expires_at,
@@ -69,7 +70,8 @@ fn content(wanted: &str) -> String {
   CASE WHEN {wanted} THEN COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name,
       'content_type', x.content_type, 'size_bytes', x.size_bytes, 'sha256', encode(x.sha256, 'hex'), 'bucket', x.gcs_bucket, 'object', x.gcs_object)
       ORDER BY x.created_at, x.id)
-    FROM attachments x WHERE x.submission_id = s.id), '[]') END AS attachments"
+    FROM attachments x WHERE x.submission_id = s.id), '[]') END AS attachments,
+  CASE WHEN {wanted} THEN {grade} END AS grade"
     )
 }
 
@@ -108,7 +110,7 @@ SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at
 FROM submissions s {gate} LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
   {}
 WHERE s.id = ANY($1::uuid[])",
-                    content("s.status = 'received'"),
+                    content(readiness, "s.status = 'received'"),
                     fields("s.status = 'received'")
                 )
             }),
@@ -118,7 +120,7 @@ SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
   (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name, {visible} AS visible,
   {}
 FROM submissions s {} WHERE s.id = $1",
-                content("true"),
+                content(readiness, "true"),
                 fields("true")
             ),
             read_begin: format!(

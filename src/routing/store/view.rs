@@ -27,6 +27,7 @@ use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
 use crate::kernel::rows::word_in;
 use crate::kernel::words;
+use crate::routing::submission::grading::GradingAttempt;
 use crate::routing::submission::ledger::{Ledger, LedgerFault};
 use crate::routing::submission::plan::PlannedAction;
 use crate::routing::submission::screening::{Gate, ScreeningRun};
@@ -215,10 +216,12 @@ pub struct SubmissionView {
     pub pending: i64,
     /// An attachment is infected.
     pub infected: bool,
-    /// What screening says.
+    /// What screening and grading say.
     pub gate: Gate,
     /// Its current run of screening.
     pub run: Option<ScreeningRun>,
+    /// Its current attempt at grading.
+    pub attempt: Option<GradingAttempt>,
     /// Attachments in their order.
     pub attachments: Vec<Scan>,
     /// The actions the form has now, or why they cannot be understood.
@@ -442,6 +445,9 @@ impl View {
             infected: row.try_get("infected")?,
             gate: word_in(&row, "submissions", "gate")?,
             run: row.try_get::<_, Option<Value>>("run")?.and_then(|run| serde_json::from_value(run).ok()),
+            attempt: row
+                .try_get::<_, Option<Value>>("attempt")?
+                .and_then(|attempt| serde_json::from_value(attempt).ok()),
             attachments: serde_json::from_value(attachments)
                 .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
             current: serde_json::from_value(current).map_err(|e| e.to_string()),

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::grading::Grade;
+
 /// The submission as its readers will see it.
 #[derive(Debug, Clone)]
 pub struct SubmissionContent {
@@ -19,6 +21,8 @@ pub struct SubmissionContent {
     pub fields: Vec<(String, String)>,
     /// Attachments in their order.
     pub attachments: Vec<Attachment>,
+    /// Its final grade, where there is one.
+    pub grade: Option<Grade>,
     /// Database time of the read.
     pub now: Timestamp,
 }

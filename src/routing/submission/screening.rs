@@ -1,4 +1,4 @@
-//! What the routing knows of a submission's screening: whether it may be claimed, and how far its run is. Pure.
+//! What the routing knows of a submission's screening: whether it may be claimed, and how far its run is; the gate is grading's as well. Pure.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,14 @@ use uuid::Uuid;
 use crate::kernel::words;
 
 words! {
-    /// What screening says of a submission (`screening.gates`).
+    /// What screening says of a submission (`screening.gates`), and grading of what has passed it (`assessment.gates`).
     Gate {
-        /// It is not screened, or published.
+        /// It is not screened, or published; it is not graded, or need not wait for its grade any more.
         Passed = "passed",
         /// Its screening goes on.
         Waiting = "waiting",
+        /// Its grading goes on, or has failed.
+        Ungraded = "ungraded",
         /// It stays out.
         Out = "out",
     }

@@ -363,6 +363,7 @@ impl Preparer {
             submission: SubmissionFacts { id, created_at: content.created_at, form_id: &content.form_id },
             form_name: content.form_name.as_deref(),
             fields: &fields,
+            grade: content.grade.as_ref(),
             action,
             generation: ledger.generation(action.action_order),
             attachments,

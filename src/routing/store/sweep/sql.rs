@@ -46,7 +46,8 @@ fn due(longest: &str) -> String {
 impl Statements {
     pub(in crate::routing::store) fn new(readiness: &Readiness) -> Self {
         let visible = readiness.is_visible();
-        let (gate, being_screened) = (readiness.gate("s"), readiness.is_being_screened("s"));
+        let gate = readiness.gate("s");
+        let (being_screened, being_graded) = (readiness.is_being_screened("s"), readiness.is_being_graded("s"));
         let (finalized, pending, infected, ready) = (
             readiness.is_finalized("s"),
             readiness.pending_count("s"),
@@ -107,6 +108,7 @@ WITH u AS MATERIALIZED (
   SELECT s.id, s.created_at FROM submissions s
   WHERE s.status = 'received' AND ($2::timestamptz IS NULL OR s.created_at >= $2)
     AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected} AND NOT {being_screened}
+    AND NOT {being_graded}
 )
 SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at) FILTER (WHERE isfinite(u.created_at)))::float8 AS oldest,
   (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample, {visible} AS visible FROM u"

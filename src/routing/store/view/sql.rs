@@ -28,7 +28,7 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
         let pending = readiness.pending_count("s");
-        let (gate, run) = (readiness.gate("s"), readiness.run("s"));
+        let (gate, run, attempt) = (readiness.gate("s"), readiness.run("s"), readiness.attempt("s"));
         let late = is_late(readiness, "$11");
         let selected = selected(&infected, &late);
         let (plan, unalerted) = (current_plan("s.form_id", "$2"), is_unalerted(readiness, "$1"));
@@ -37,7 +37,7 @@ impl Statements {
                 "-- view_row
 SELECT s.form_id, f.name AS form_name, s.status::text AS status, s.routing_result, s.created_at, s.updated_at,
   CASE WHEN isfinite(s.retention_expires_at) THEN s.retention_expires_at END AS retention_expires_at,
-  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {gate} AS gate, {run} AS run, {plan} AS plan,
+  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {gate} AS gate, {run} AS run, {attempt} AS attempt, {plan} AS plan,
   {ARE_THERE} AS versions,
   COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name, 'clamav_status', x.clamav_status)
     ORDER BY x.created_at, x.id) FROM attachments x WHERE x.submission_id = s.id), '[]') AS attachments
