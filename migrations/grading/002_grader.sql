@@ -174,7 +174,7 @@ CREATE TABLE grading.steps (
     tokens       int NOT NULL DEFAULT 0 CHECK (tokens >= 0),
     took_ms      int NOT NULL DEFAULT 0 CHECK (took_ms >= 0),
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    UNIQUE (job_id, kind, number)
+    UNIQUE (job_id, kind, number, input_digest)
 );
 CREATE INDEX steps_same ON grading.steps (input_digest, kind, number) WHERE output IS NOT NULL AND NOT copied;
 
@@ -279,6 +279,7 @@ BEGIN
     UPDATE assessment.results r SET result = NULL, transcript = NULL FROM assessment.submissions a
     WHERE a.subject = NEW.id AND r.request_id = a.id;
     DELETE FROM mq.grading_request q WHERE q.payload->>'submissionId' = NEW.id::text;
+    DELETE FROM mq.grading_callback q USING assessment.submissions a WHERE a.subject = NEW.id AND q.payload->>'requestId' = a.id::text;
     DELETE FROM mq.grading_dlq d WHERE d.payload->>'submissionId' = NEW.id::text;
     DELETE FROM assessment.tickets t WHERE t.subject = NEW.id;
     INSERT INTO mq.grading_request (message_id, payload)

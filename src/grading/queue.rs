@@ -188,9 +188,13 @@ WHERE q.message_id = $1 RETURNING q.tries",
     }
 }
 
-/// A fault that is the message's: a rule of the schema that it breaks. Others are the database's, and come again.
+/// A fault that is the message's: a rule of the schema that it breaks, or a row that it is about and that cannot be read. Others are the
+/// database's, and come again.
 #[must_use]
 pub fn is_the_messages(error: &DbError) -> bool {
+    if matches!(error, DbError::Shape(_)) {
+        return true;
+    }
     // Data exceptions, integrity constraints, and what triggers raise.
     error.sqlstate().is_some_and(|state| ["22", "23", "P0"].iter().any(|class| state.starts_with(class)))
 }

@@ -7,6 +7,7 @@
 //! touched it for `stuck_after`, and a worker in front of the final dot is then frozen, not slow.
 
 mod collection;
+mod grading;
 mod laws;
 mod liveness;
 mod product;

@@ -34,10 +34,10 @@ pub enum Next {
     GiveUp,
 }
 
-/// What follows from a failed try of a job that was tried again `retries` times.
+/// What follows from a failed try of a job that was tried again `retries` times; `is_over`: nobody waits for it any more.
 #[must_use]
-pub fn after(failed: &Failed, retries: u32, cancelled: bool, rng: &mut impl Rng) -> Next {
-    if cancelled || !failed.retryable || retries >= MOST_RETRIES {
+pub fn after(failed: &Failed, retries: u32, is_over: bool, rng: &mut impl Rng) -> Next {
+    if is_over || !failed.retryable || retries >= MOST_RETRIES {
         return Next::GiveUp;
     }
     // Below 2 s before the first of them, 4 s before the second, and so on.

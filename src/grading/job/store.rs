@@ -12,7 +12,7 @@ use super::table::Job;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::{DbError, Parameter};
 use crate::grading::core::skill::Skill;
-use crate::kernel::rows::Rows;
+use crate::kernel::rows::{Rows, word_in};
 use crate::kernel::words;
 
 words! {
@@ -22,6 +22,18 @@ words! {
         Transcribe = "transcribe",
         /// What a model says of the work.
         Sample = "sample",
+    }
+}
+
+words! {
+    /// Whether somebody waits for a job.
+    Wanted {
+        /// Somebody does.
+        Wanted = "wanted",
+        /// Nobody does any more.
+        Cancelled = "cancelled",
+        /// Its deadline has passed.
+        Late = "late",
     }
 }
 
@@ -116,8 +128,10 @@ WITH j AS (
 )
 UPDATE grading.steps s SET output = NULL FROM j WHERE s.job_id = j.id AND s.output IS NOT NULL";
 
-const IS_CANCELLED: &str = "-- grading_job_is_cancelled
-SELECT j.cancelled_at IS NOT NULL AS cancelled FROM grading.jobs j WHERE j.id = $1 AND j.lease_token = $2";
+/// A cancel may have come before its request: after the deadline nobody waits, whoever said so.
+const IS_WANTED: &str = "-- grading_job_is_wanted
+SELECT CASE WHEN j.cancelled_at IS NOT NULL THEN 'cancelled' WHEN j.deadline < clock_timestamp() THEN 'late' ELSE 'wanted' END AS wanted
+FROM grading.jobs j WHERE j.id = $1 AND j.lease_token = $2";
 
 const STEPS: &str = "-- grading_steps
 SELECT s.number, s.output, s.model, s.tokens, s.took_ms FROM grading.steps s WHERE s.job_id = $1 AND s.kind = $2 AND s.input_digest = $3
@@ -127,13 +141,18 @@ const SAME: &str = "-- grading_same_step
 SELECT s.output, s.model, s.tokens, s.took_ms FROM grading.steps s
 WHERE s.input_digest = $1 AND s.kind = $2 AND s.number = $3 AND s.output IS NOT NULL AND NOT s.copied ORDER BY s.id LIMIT 1";
 
+/// What was paid for counts, whoever's answer stands.
 const RECORD: &str = "-- grading_record_step
 WITH s AS (
   INSERT INTO grading.steps (job_id, kind, number, input_digest, output, model, copied, tokens, took_ms)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING tokens, copied
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING
 )
-INSERT INTO grading.spent AS t (day, tokens) SELECT (now() AT TIME ZONE 'UTC')::date, s.tokens FROM s WHERE NOT s.copied
+INSERT INTO grading.spent AS t (day, tokens) SELECT (now() AT TIME ZONE 'UTC')::date, $8 WHERE $8 > 0
 ON CONFLICT (day) DO UPDATE SET tokens = t.tokens + EXCLUDED.tokens";
+
+const STANDS: &str = "-- grading_step_stands
+SELECT s.output, s.model, s.tokens, s.took_ms FROM grading.steps s
+WHERE s.job_id = $1 AND s.kind = $2 AND s.number = $3 AND s.input_digest = $4 AND s.output IS NOT NULL";
 
 const SPEND: &str = "-- grading_spend
 INSERT INTO grading.spent AS t (day, tokens) VALUES ((now() AT TIME ZONE 'UTC')::date, $1)
@@ -266,14 +285,14 @@ impl JobStore {
         tx.execute(&tx.prepare_cached(FORGET_JOBS).await?, &[&submission]).await
     }
 
-    /// Whether nobody waits for a leased job any more; also where the lease is another's.
+    /// Whether somebody still waits for a leased job; absent where the lease is another's.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn is_cancelled(&self, job: Uuid, token: Uuid) -> Result<bool, DbError> {
+    pub async fn wanted(&self, job: Uuid, token: Uuid) -> Result<Option<Wanted>, DbError> {
         let client = self.pool().get().await?;
-        let row = client.query_opt(&client.prepare_cached(IS_CANCELLED).await?, &[&job, &token]).await?;
-        row.map_or(Ok(true), |row| Ok(row.try_get("cancelled")?))
+        let row = client.query_opt(&client.prepare_cached(IS_WANTED).await?, &[&job, &token]).await?;
+        row.map(|row| word_in(&row, "grading.jobs", "wanted")).transpose()
     }
 
     /// The steps of a job that were paid for with this input, by number.
@@ -309,10 +328,10 @@ impl JobStore {
         row.as_ref().map(step).transpose()
     }
 
-    /// Keeps a step before it counts.
+    /// Keeps a step before it counts, and returns the one that stands: this, or what another worker was answered first.
     ///
     /// # Errors
-    /// [`DbError`].
+    /// [`DbError`]; also where it was emptied meanwhile.
     pub async fn record_step(
         &self,
         job: Uuid,
@@ -320,7 +339,7 @@ impl JobStore {
         digest: &str,
         step: &Step,
         copied: bool,
-    ) -> Result<(), DbError> {
+    ) -> Result<Step, DbError> {
         let whole = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         let (number, took) = (whole(number), whole(step.took_ms));
         let tokens = if copied { 0 } else { whole(step.tokens) };
@@ -338,7 +357,11 @@ impl JobStore {
                     &took,
                 ];
                 tx.execute(&tx.prepare_cached(RECORD).await?, &parameters).await?;
-                Ok(())
+                // A statement of its own: it sees what another one has committed first.
+                let statement = tx.prepare_cached(STANDS).await?;
+                let row = tx.query_opt(&statement, &[&job, &kind.label(), &number, &digest]).await?;
+                let gone = || DbError::Shape("the step is not there any more".to_owned());
+                row.as_ref().map(self::step).transpose()?.ok_or_else(gone)
             })
             .await
     }

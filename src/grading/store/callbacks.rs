@@ -8,7 +8,7 @@ use super::GradingStore;
 use crate::db::pool::Transaction;
 use crate::db::{DbError, Parameter};
 use crate::grading::core::band::Bands;
-use crate::grading::core::message::{BadMessage, Callback, ErrorType, Failure, Said, Status};
+use crate::grading::core::message::{BadMessage, Callback, ErrorType, Failure, Ids, Said, Status};
 use crate::grading::core::result::GradingResult;
 use crate::grading::intake::{Heard, Known, Progress, Taken, take};
 use crate::grading::queue::{Buried, Message, Queue};
@@ -45,7 +45,7 @@ const HEARD: &str = "-- grading_heard
 UPDATE assessment.submissions a SET try = $2, seq = $3 WHERE a.id = $1";
 
 const PURGED: &str = "-- grading_is_purged
-SELECT NOT EXISTS (SELECT FROM submissions s WHERE s.id = $1 AND s.status <> 'purged') AS purged";
+SELECT EXISTS (SELECT FROM submissions s WHERE s.id = $1 AND s.status = 'purged') AS purged";
 
 /// The first result of a try; nothing where it has one.
 const FIRST: &str = "-- grading_first_result
@@ -86,6 +86,11 @@ impl GradingStore {
                         queue.remove(&tx, id).await?;
                         Ok(Some(taken))
                     }
+                    // What is about a submission that was emptied is kept nowhere.
+                    Err(_) if self.is_of_purged(&tx, &message).await? => {
+                        queue.remove(&tx, id).await?;
+                        Ok(Some(TakenIn::Nothing))
+                    }
                     Err((why, detail)) => {
                         queue.bury(&tx, &message, why, &detail).await?;
                         Ok(Some(TakenIn::Buried(why, detail)))
@@ -117,6 +122,18 @@ impl GradingStore {
             .await
     }
 
+    async fn is_of_purged(&self, tx: &Transaction, message: &Message) -> Result<bool, DbError> {
+        match Ids::of(message.payload.as_bytes()) {
+            Some(ids) => self.is_purged(tx, ids.submission_id).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn is_purged(&self, tx: &Transaction, subject: Uuid) -> Result<bool, DbError> {
+        let row = tx.query_one(&tx.prepare_cached(PURGED).await?, &[&subject]).await?;
+        row.try_get("purged").map_err(DbError::from)
+    }
+
     async fn taken(
         &self,
         tx: &Transaction,
@@ -140,8 +157,7 @@ impl GradingStore {
             return Ok(Ok(TakenIn::Nothing));
         }
         // Under the lock of the attempt: whoever empties the submission waits for it, or is seen here.
-        let purged = tx.query_one(&tx.prepare_cached(PURGED).await?, &[&row.columns.subject]).await?;
-        if row.columns.closed_at.is_some() || purged.try_get("purged")? {
+        if row.columns.closed_at.is_some() || self.is_purged(tx, row.columns.subject).await? {
             return Ok(Ok(TakenIn::Nothing));
         }
         let known = Known { state: row.state, heard: row.columns.heard };
@@ -285,7 +301,8 @@ fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         ErrorType::InvalidInput => "invalid_input",
         ErrorType::Cancelled => "cancelled",
-        ErrorType::Model | ErrorType::Transcription | ErrorType::Poison | ErrorType::Timeout => "gave_up",
+        ErrorType::Timeout => "timeout",
+        ErrorType::Model | ErrorType::Transcription | ErrorType::Poison => "gave_up",
     }
 }
 

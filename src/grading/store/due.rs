@@ -1,6 +1,7 @@
 //! Attempts whose deadline has passed. None of them is failed while a callback of it waits to be taken in: what the grader has done in time
 //! is not lost because this side was away.
 
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::GradingStore;
@@ -11,8 +12,9 @@ use crate::kernel::rows::{Fence, Row, Write};
 use serde_json::json;
 
 const DUE: &str = "-- grading_due
-SELECT a.id FROM assessment.submissions a
+SELECT a.deadline, a.id FROM assessment.submissions a
 WHERE a.state IN ('PENDING', 'QUEUED', 'PROCESSING', 'ERROR', 'RETRYING') AND a.closed_at IS NULL AND a.deadline < now()
+  AND (a.deadline, a.id) > ($2, $3)
   AND NOT EXISTS (SELECT FROM mq.grading_callback c WHERE c.payload->>'requestId' = a.id::text)
 ORDER BY a.deadline, a.id LIMIT $1";
 /// Asked again under the lock: a callback that was written since is seen by this statement.
@@ -20,14 +22,14 @@ const WAITS: &str = "-- grading_callback_waits
 SELECT EXISTS (SELECT FROM mq.grading_callback c WHERE c.payload->>'requestId' = $1::uuid::text) AS waits, clock_timestamp() > $2 AS late";
 
 impl GradingStore {
-    /// Attempts whose deadline has passed, the longest ago first.
+    /// Attempts whose deadline has passed, the longest ago first, behind a place: the deadline and id of the last one that was looked at.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn due(&self, most: i64) -> Result<Vec<Uuid>, DbError> {
+    pub async fn due(&self, behind: (Timestamp, Uuid), most: i64) -> Result<Vec<(Timestamp, Uuid)>, DbError> {
         let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(DUE).await?, &[&most]).await?;
-        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+        let rows = client.query(&client.prepare_cached(DUE).await?, &[&most, &behind.0, &behind.1]).await?;
+        rows.iter().map(|row| Ok((row.try_get("deadline")?, row.try_get("id")?))).collect()
     }
 
     /// Fails an attempt whose deadline has passed, and tells the grader that nobody waits for it any more. Answers the attempt as it was,

@@ -19,7 +19,7 @@ use crate::grading::grader::kept;
 use crate::grading::grader::question::{Composed, Question, Unaskable};
 use crate::grading::grader::texts::{ANSWER_TOKENS, version};
 use crate::grading::job::decide::Failed;
-use crate::grading::job::store::{Step, StepKind};
+use crate::grading::job::store::{Step, StepKind, Wanted};
 use crate::grading::job::table::{Command, Job, State};
 use crate::grading::journal;
 use crate::kernel::jobs::retries::Ending;
@@ -168,11 +168,8 @@ impl Pipeline {
             return Ok(step);
         }
         if let Some(step) = store.same_step(&digest, kind, 1).await.map_err(|error| database(row, &error))? {
-            store
-                .record_step(row.id, (kind, 1), &digest, &step, true)
-                .await
-                .map_err(|error| database(row, &error))?;
-            return Ok(step);
+            let recorded = store.record_step(row.id, (kind, 1), &digest, &step, true).await;
+            return recorded.map_err(|error| database(row, &error));
         }
         self.wanted(row).await?;
         let audio =
@@ -197,11 +194,8 @@ impl Pipeline {
             tokens: 0,
             took_ms: millis(heard.took),
         };
-        store
-            .record_step(row.id, (kind, 1), &digest, &step, false)
-            .await
-            .map_err(|error| database(row, &error))?;
-        Ok(step)
+        let recorded = store.record_step(row.id, (kind, 1), &digest, &step, false).await;
+        recorded.map_err(|error| database(row, &error))
     }
 
     async fn samples(
@@ -228,8 +222,7 @@ impl Pipeline {
                         None => self.asked(row, grade, heard, number).await?,
                     };
                     let recorded = store.record_step(row.id, (kind, number), digest, &step, copied).await;
-                    recorded.map_err(|error| database(row, &error))?;
-                    step
+                    recorded.map_err(|error| database(row, &error))?
                 }
             };
             let Some(sample) = kept::read(&step.output) else {
@@ -336,9 +329,14 @@ impl Pipeline {
     /// Before each paid call: whether somebody still waits for the job, and it is ours.
     async fn wanted(&self, row: &Row<Job>) -> Result<(), Ending<Job>> {
         let Some(token) = row.token else { return Err(Ending::AtOnce) };
-        match self.tools.store.is_cancelled(row.id, token).await {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(try_failed(row, &failed(ErrorType::Cancelled, "cancelled", false))),
+        match self.tools.store.wanted(row.id, token).await {
+            Ok(Some(Wanted::Wanted)) => Ok(()),
+            Ok(Some(Wanted::Cancelled)) => {
+                Err(try_failed(row, &failed(ErrorType::Cancelled, "cancelled", false)))
+            }
+            Ok(Some(Wanted::Late)) => Err(try_failed(row, &failed(ErrorType::Timeout, "late", false))),
+            // The lease is another's.
+            Ok(None) => Err(Ending::AtOnce),
             Err(error) => Err(database(row, &error)),
         }
     }
@@ -364,6 +362,7 @@ fn completed(row: &Row<Job>, assessed: Assessed, heard: &Heard) -> Ending<Job> {
     let transcript = heard.is_transcript.then(|| cut_transcript(&heard.text).to_owned());
     let said = Said::Completed { result: Box::new(result), transcript };
     told(row, Command::Complete, State::Completed, said, json!({"metadata": metadata}))
+        .unwrap_or_else(|| try_failed(row, &failed(ErrorType::Model, "unsendable", false)))
 }
 
 fn failed(kind: ErrorType, code: &str, retryable: bool) -> Failed {

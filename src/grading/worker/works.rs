@@ -15,8 +15,14 @@ use crate::kernel::jobs::works::Work;
 use crate::kernel::rows::Row;
 use crate::ops::rng::Rng;
 
-/// The end of a job's state, with the callback that tells of it.
-pub(super) fn told(row: &Row<Job>, command: Command, to: State, said: Said, more: Value) -> Ending<Job> {
+/// The end of a job's state, with the callback that tells of it; none where that cannot be written as it is.
+pub(super) fn told(
+    row: &Row<Job>,
+    command: Command,
+    to: State,
+    said: Said,
+    more: Value,
+) -> Option<Ending<Job>> {
     let JobRow { request_id, submission_id, try_number, seq, now, .. } = row.columns;
     let callback = Callback {
         request_id,
@@ -28,17 +34,18 @@ pub(super) fn told(row: &Row<Job>, command: Command, to: State, said: Said, more
         event_at: now,
         said,
     };
-    let document = callback.to_bytes().ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    let Some(document) = document else {
-        // It cannot be written as it is: nothing is told, and the job is looked at again.
-        return Ending::Again;
-    };
+    let document: Value = serde_json::from_slice(&callback.to_bytes().ok()?).ok()?;
     let mut columns = more;
     if let Some(columns) = columns.as_object_mut() {
         columns.insert("callback".to_owned(), document);
         columns.insert("seq".to_owned(), json!(callback.seq));
     }
-    Ending::Done { command, to: Some(to), columns: Some(columns) }
+    Some(Ending::Done { command, to: Some(to), columns: Some(columns) })
+}
+
+/// The same of what has words of ours alone, which can always be written.
+fn told_in_codes(row: &Row<Job>, command: Command, to: State, said: Said, more: Value) -> Ending<Job> {
+    told(row, command, to, said, more).unwrap_or(Ending::Again)
 }
 
 fn failure(failed: &Failed) -> Failure {
@@ -53,7 +60,7 @@ pub(super) fn try_failed(row: &Row<Job>, failed: &Failed) -> Ending<Job> {
         "error": crate::grading::job::row::written(failed),
         "metadata": {"type": failed.kind.label(), "code": failed.code, "retryable": failed.retryable},
     });
-    told(row, Command::TryFailed, State::Error, said, more)
+    told_in_codes(row, Command::TryFailed, State::Error, said, more)
 }
 
 /// QUEUED: the job begins.
@@ -65,7 +72,7 @@ impl Work for Begin {
 
     fn run<'a>(&'a self, row: &'a Row<Job>) -> BoxFuture<'a, Ending<Job>> {
         let said = Said::Progress { status: Status::Processing, error: None };
-        async move { told(row, Command::PickedUp, State::Processing, said, json!({})) }.boxed()
+        async move { told_in_codes(row, Command::PickedUp, State::Processing, said, json!({})) }.boxed()
     }
 }
 
@@ -78,7 +85,7 @@ impl Work for Again {
 
     fn run<'a>(&'a self, row: &'a Row<Job>) -> BoxFuture<'a, Ending<Job>> {
         let said = Said::Progress { status: Status::Processing, error: None };
-        async move { told(row, Command::RetryDue, State::Processing, said, json!({})) }.boxed()
+        async move { told_in_codes(row, Command::RetryDue, State::Processing, said, json!({})) }.boxed()
     }
 }
 
@@ -98,17 +105,18 @@ impl Work for AfterError {
             let unknown =
                 Failed { kind: ErrorType::Model, code: "unknown".to_owned(), retryable: false, retry_after: None };
             let failed = row.columns.error.as_ref().unwrap_or(&unknown);
-            let next = self.rng.with(|rng| after(failed, row.columns.retries, row.columns.is_cancelled, rng));
+            let is_over = row.columns.is_cancelled || row.columns.deadline < row.columns.now;
+            let next = self.rng.with(|rng| after(failed, row.columns.retries, is_over, rng));
             match next {
                 Next::Retry(pause) => {
                     let said = Said::Progress { status: Status::Retrying, error: Some(failure(failed)) };
                     let more = json!({"pause": pause.as_secs_f64(), "metadata": {"pause": pause.as_secs_f64()}});
-                    told(row, Command::Retry, State::Retrying, said, more)
+                    told_in_codes(row, Command::Retry, State::Retrying, said, more)
                 }
                 Next::GiveUp => {
                     let metadata = json!({"type": failed.kind.label(), "code": failed.code, "retries": row.columns.retries});
                     let said = Said::Error(Failure { retryable: false, ..failure(failed) });
-                    told(row, Command::GaveUp, State::Failed, said, json!({"metadata": metadata}))
+                    told_in_codes(row, Command::GaveUp, State::Failed, said, json!({"metadata": metadata}))
                 }
             }
         }

@@ -57,9 +57,7 @@ pub(super) enum Rule {
     Counted,
     /// A result that came late is marked.
     LateMarked,
-    /// A grader heeds a `cancel`.
-    CancelHeeded,
-    /// It heeds the deadline that its request names.
+    /// A grader heeds the deadline that its request names: a `cancel` may come before it.
     GraderDeadline,
     /// Routing's claim asks the gate.
     GateAtClaim,
@@ -307,7 +305,6 @@ pub(super) fn each_rule(breaks: impl Fn(Rule, &'static str, Passage)) {
         (Rule::Counted, G7),
         (Rule::GateByEnd, G7),
         (Rule::LateMarked, G7_MARKED),
-        (Rule::CancelHeeded, G8_CANCEL),
         (Rule::GraderDeadline, G8_CANCEL),
         (Rule::GateAtClaim, G9),
         (Rule::GateShut, G9),
@@ -423,9 +420,8 @@ impl World {
 
     /// At rest: ended, or a person's.
     fn is_ended(&self) -> bool {
-        let is_graded = self.current().is_some_and(|(_, attempt)| match attempt.state {
-            State::ReviewPending => attempt.entry,
-            state => state.is_final(),
+        let is_graded = self.current().is_some_and(|(_, attempt)| {
+            attempt.state.is_final() || attempt.state == State::ReviewPending && attempt.entry
         });
         is_graded && self.jobs.iter().flatten().all(|job| job.state.is_final())
     }
@@ -484,7 +480,7 @@ impl Passage {
     /// Whether a job's next call does not begin.
     fn is_stopped(self, world: &World, number: u8) -> bool {
         let is_overdue = world.is_overdue(number) && self.has(Rule::GraderDeadline);
-        is_overdue || world.job(number).is_some_and(|job| job.cancelled && self.has(Rule::CancelHeeded))
+        is_overdue || world.job(number).is_some_and(|job| job.cancelled)
     }
 
     fn go_on_at_main(self, world: &World, actions: &mut Vec<Main>) {
@@ -499,7 +495,11 @@ impl Passage {
                 return;
             };
             if attempt.state == State::Pending {
-                actions.push(if world.form.has_key { Main::Compare(current) } else { Main::Publish(current) });
+                actions.push(if world.form.has_key {
+                    Main::Compare(current)
+                } else {
+                    Main::Publish(current)
+                });
             }
             for number in 0..2 {
                 if world.attempt(number).is_some_and(|attempt| attempt.owes) {
@@ -562,4 +562,3 @@ impl Protocol for Passage {
         actions
     }
 }
-impl Passage { pub(super) fn with(self, faults: u8) -> Self { Self { faults, ..self } } }

@@ -7,6 +7,7 @@ use maple_router::grading::table::{ADMIN, Command, Grading, State};
 use maple_router::kernel::{Transition, Who};
 use stateright::{Model, Property};
 
+use super::super::search::Protocol as _;
 use super::super::{
     G1, G1_BACK, G2, G2_ONCE, G3, G3_LOST, G4, G4_ENDS, G6, G6_REVIEW, G6_TOLD, G7, G7_MARKED, G8_CANCEL, G9,
     G9_GOES, G10,
@@ -15,7 +16,6 @@ use super::{
     Action, Attempt, Broken, END, End, Fault, Grader, Job, LATE, Main, NO_MESSAGE, PLACES, Pass, Passage,
     Person, Rule, Topic, Transport, World, at, says,
 };
-use super::super::search::Protocol as _;
 
 impl Passage {
     /// An attempt's state after a transition, with what belongs to the same transaction.
@@ -263,8 +263,7 @@ impl Passage {
             Grader::TakeGrade(number) => {
                 world.grades[usize::from(number)] -= 1;
                 let Some(job) = world.job(number) else {
-                    let state =
-                        Transition::<JobTable>::birth(JobCommand::Accept, Who::SYSTEM).ok()?.to();
+                    let state = Transition::<JobTable>::birth(JobCommand::Accept, Who::SYSTEM).ok()?.to();
                     let job = Job { state, has_retried: false, calls: false, cancelled: false, error: None };
                     world.jobs[usize::from(number)] = Some(job);
                     return Some(());
@@ -412,7 +411,9 @@ fn last_of(job: Job) -> Option<u8> {
 fn judge(last: &World, action: Action, world: &mut World) {
     for number in 0..2 {
         let Some((before, after)) = last.attempt(number).zip(world.attempt(number)) else { continue };
-        let is_timeout = action == Action::Main(Main::Sweep) && after.state == State::Failed && before.state != after.state;
+        let is_timeout = action == Action::Main(Main::Sweep)
+            && after.state == State::Failed
+            && before.state != after.state;
         world.broken.end_changed |= before.state.is_final() && before.state != after.state;
         world.broken.older |= after.heard < before.heard;
         world.broken.timeout |= is_timeout && (!before.state.is_timed() || last.waits(number));
