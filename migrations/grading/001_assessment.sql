@@ -428,6 +428,11 @@ BEGIN
                 jsonb_build_object('skill', NEW.skill, 'attempt', NEW.attempt, 'gate', NEW.gate));
         END IF;
     END IF;
+    IF NOT NEW.gate AND NEW.current AND NEW.state = 'COMPLETED' THEN
+        -- Its mail has gone, or goes without: it goes again with the grade, once for this attempt.
+        INSERT INTO router.outbox (kind, entity_id, payload, xid)
+        VALUES ('grading.result', NULL, jsonb_build_object('submission_id', NEW.subject, 'request_id', NEW.id), NULL);
+    END IF;
     IF NEW.gate AND NEW.current AND (NEW.state = 'COMPLETED' OR NEW.released_at IS NOT NULL OR (NEW.state = 'FAILED' AND NEW.on_failed = 'send')) THEN
         PERFORM router.note_readiness(NEW.subject, 'graded', false);
     END IF;
@@ -548,6 +553,9 @@ BEGIN
     RETURN 'done';
 END
 $$;
+
+-- Grades that no mail has brought yet: nothing else is in it.
+CREATE INDEX outbox_pending_graded ON router.outbox (available_at, id) WHERE state = 'pending' AND kind = 'grading.result';
 
 -- ── rights ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::dead_letters::{self, Consuming};
 use super::delivery_tracking::{DeliveryTracking, DeliveryTrackingParts};
 use super::ground::{Ground, Makings};
+use super::later_grades::LaterGrades;
 use super::parts::DaemonParts;
 use super::publications::Publications;
 use super::relay::{self, Relaying};
@@ -132,6 +133,10 @@ pub(super) async fn run(
     let reviewing = Reviewing::start(config, reloads, ground, &worker, &outbox)?;
     let screened = crate::parts::screening_store(config, pool.clone());
     let publications = Publications::start(config, screened, &outbox, ground.gate.clone());
+    let graded = crate::parts::grading_store(config, pool.clone());
+    let subject =
+        crate::parts::submission_subject(config, worker.store.clone(), pool.clone(), Arc::clone(&rng))?;
+    let later_grades = LaterGrades::start(graded, subject, &outbox, ground.gate.clone());
     let settings = Arc::new(config.clone());
     relay_health::watch(&mut ground.kept, &settings, &pool, &ground.connections, &incidents, &clock);
     let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
@@ -181,6 +186,7 @@ pub(super) async fn run(
     }
     reviewing.stop().await;
     publications.stop().await;
+    later_grades.stop().await;
     drop((spooling, pausing, desk));
     // A daemon that cannot say goodbye is recognised by its silence.
     drop(tokio::time::timeout(GOODBYE, pause_store.leave(&identity)).await);

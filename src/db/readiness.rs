@@ -136,13 +136,15 @@ impl Readiness {
         }
     }
 
-    /// SQL, jsonb or NULL: the submission's final grade, as templates see it.
+    /// SQL, jsonb or NULL: the submission's final grade, as templates see it. A mail that did not wait for the grade has it only when it goes
+    /// again: else it would depend on who was faster.
     #[must_use]
     pub fn grade(&self, alias: &str) -> String {
         if self.is_graded {
             format!(
                 "(SELECT r.result FROM assessment.submissions x JOIN assessment.results r ON r.request_id = x.id AND r.kind = 'final' \
-                 WHERE x.subject = {alias}.id AND x.current AND x.state = 'COMPLETED')"
+                 WHERE x.subject = {alias}.id AND x.current AND x.state = 'COMPLETED' \
+                 AND (x.gate OR {alias}.routing_result ? 'generations'))"
             )
         } else {
             "NULL::jsonb".to_owned()

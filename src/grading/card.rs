@@ -6,7 +6,7 @@ use super::metrics::{
     DISAGREEMENT, JOBS, LATE, QUEUE_DEPTH, RETRIES, REVIEW_AGE, REVIEW_PENDING, STAGE_SECONDS, SUBMISSIONS,
     TIMEOUTS,
 };
-use super::store::contract;
+use super::store::{RESULT, contract};
 use super::table::Grading;
 use crate::kernel::Card;
 use crate::kernel::describe::describe;
@@ -31,6 +31,7 @@ pub const DRIFT: IncidentKey = IncidentKey::new("grading_drift").in_runbook(RUNB
 /// The card of grading.
 pub const CARD: Card = Card {
     lifecycles: &[describe::<Grading>, describe::<Job>],
+    kinds: &[RESULT],
     transactions: &[
         "grading_claim",
         "grading_wake",
@@ -40,6 +41,7 @@ pub const CARD: Card = Card {
         "grading_take",
         "grading_time_out",
         "grading_set",
+        "grading_later",
         "grading_job_claim",
         "grading_job_wake",
         "grading_job_settle",

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::decide::evidence::evidence;
-use super::decide::replay::{Force, ReplayOptions};
+use super::decide::replay::{Force, ReplayOptions, ReplayRefusal};
 use super::journal::overrides as journal;
 use super::store::overrides::Override;
 use super::store::sweep::Released;
 use super::store::view::View;
 use super::store::{Replayed, Store};
+use super::table::Status;
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::kernel::subject::{Looked, OnAccount, Remedied, Remedy, Subject};
@@ -103,7 +104,64 @@ impl Subject for SubmissionSubject {
     }
 }
 
+/// What became of a mail that was to go again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Again {
+    /// It goes, or went before on the same account.
+    Done,
+    /// Nothing was sent that could go again: what goes later has all that there is.
+    Nothing,
+    /// It is still under way for the first time.
+    UnderWay,
+    /// It cannot go, and why.
+    Refused(String),
+}
+
 impl SubmissionSubject {
+    /// The order of a submission's first action that is a mail; none where its plan has none, or there is no plan to go by.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn first_mail(&self, id: Uuid) -> Result<Option<i32>, DbError> {
+        let Some(found) = self.view.look(id).await? else { return Ok(None) };
+        let Ok(ledger) = &found.ledger else { return Ok(None) };
+        let mails = ledger.plan.iter().filter(|action| action.action_type.is_email());
+        // Before it is claimed nothing of it went.
+        let unplanned = matches!(found.status, Status::Received | Status::Processing).then_some(0);
+        Ok(mails.map(|action| action.action_order).min().or(unplanned))
+    }
+
+    /// Has the mail of an action go again, as another mail, once on an account's attempt.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn send_again(
+        &self,
+        tx: &Transaction,
+        id: Uuid,
+        order: i32,
+        account: OnAccount<'_>,
+    ) -> Result<Again, DbError> {
+        if self.store.is_noted_in(tx, id, (REVIEW, account.review)).await? {
+            return Ok(Again::Done);
+        }
+        let more = review_of(account);
+        let options = ReplayOptions { force: Some(Force::Action(order)), replan: false };
+        let replayed = self.store.replay_in(tx, id, options, note(REPLAY, account, &more), false).await?;
+        Ok(match replayed {
+            Replayed::Done { form_id, replay } => {
+                self.once_committed(tx, REPLAY, account, move |note| {
+                    journal::replayed(id, &form_id, note, &replay);
+                });
+                Again::Done
+            }
+            Replayed::Unknown
+            | Replayed::Refused(ReplayRefusal::Purged | ReplayRefusal::NothingAccepted(_)) => Again::Nothing,
+            Replayed::Refused(ReplayRefusal::NotEnded(_)) => Again::UnderWay,
+            Replayed::Refused(why) => Again::Refused(why.to_string()),
+        })
+    }
+
     async fn replay(
         &self,
         tx: &Transaction,

@@ -24,6 +24,8 @@ END
 $$;
 DELETE FROM router.grey_queue WHERE cause IN ('grading', 'grading_failed', 'grading_message');
 DELETE FROM router.grey_queue_causes WHERE cause IN ('grading', 'grading_failed', 'grading_message');
+DROP INDEX IF EXISTS router.outbox_pending_graded;
+DELETE FROM router.outbox WHERE kind = 'grading.result';
 DROP VIEW IF EXISTS assessment.progress;
 DROP FUNCTION IF EXISTS assessment.gates(uuid, text, timestamptz);
 DROP TABLE IF EXISTS assessment.tickets, assessment.unborn, assessment.results, assessment.callbacks, assessment.events,

@@ -7,6 +7,7 @@ pub mod callbacks;
 pub mod content;
 pub mod contract;
 pub mod due;
+pub mod learner;
 pub mod people;
 mod relation;
 pub mod setup;
@@ -19,6 +20,9 @@ use super::table::Grading;
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::kernel::rows::Rows;
+
+/// The kind of outbox rows that tell of a grade whose mail did not wait for it; they name submission and attempt.
+pub const RESULT: &str = "grading.result";
 
 /// The attempts of one database. Cheap to clone.
 #[derive(Debug, Clone)]
