@@ -14,6 +14,7 @@ mod forms;
 mod grading;
 mod ground;
 mod help_desk;
+mod later_grades;
 mod outages;
 mod parts;
 mod publications;

@@ -75,6 +75,12 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "screening_judge",
             "screening_budget",
             "screening_review",
+            "grading_timeouts",
+            "grading_stalled",
+            "grading_messages",
+            "grading_review",
+            "grading_judge",
+            "grading_drift",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -179,6 +185,14 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("screening_judge_tokens", "", &[]),
     ("screening_judge_tokens_limit", "", &[]),
     ("screening_review_oldest_seconds", "", &[]),
+    ("grading_queue_depth", "queue", &["request", "callback", "dead"]),
+    ("grading_jobs", "status", &["pending", "queued", "processing", "error", "retrying"]),
+    ("grading_retries_total", "", &[]),
+    ("grading_timeouts_total", "", &[]),
+    ("grading_late_total", "", &[]),
+    ("grading_review_pending", "priority", &["Critical", "High", "Medium"]),
+    ("grading_review_age_seconds", "", &[]),
+    ("grading_disagreement_score_count", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.
@@ -242,6 +256,19 @@ fn every_series_exists_at_zero_from_the_start() {
             assert!(has(&text, &line), "{line} is missing in:\n{text}");
         }
     }
+    for skill in ["writing", "speaking", "listening", "reading"] {
+        for outcome in ["opened", "auto", "reviewed", "failed"] {
+            let line = format!(
+                "maple_router_grading_submissions_total{{skill=\"{skill}\",outcome=\"{outcome}\"}} 0"
+            );
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+        for stage in ["queued", "processing", "review", "end_to_end"] {
+            let line =
+                format!("maple_router_grading_stage_seconds_count{{skill=\"{skill}\",stage=\"{stage}\"}} 0");
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+    }
     assert!(has(&text, "maple_router_config_last_reload_successful 1"), "{text}");
     let build = format!("maple_router_build_info{{version=\"{}\",commit=", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&build), "{text}");
@@ -255,6 +282,8 @@ fn nothing_is_exported_that_the_page_does_not_name() {
         "action_attempts_total",
         "desk_requests_total",
         "screening_jobs_total",
+        "grading_submissions_total",
+        "grading_stage_seconds",
         "config_last_reload_successful",
         "build_info",
     ]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 27] = [
+const RULES: [&str; 28] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -18,6 +18,7 @@ const RULES: [&str; 27] = [
     "facts merge",
     "fence",
     "forms",
+    "grading",
     "jobs",
     "lock before the decision",
     "only the table",

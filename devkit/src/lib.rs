@@ -13,6 +13,7 @@ pub mod forms;
 pub mod git_host;
 pub mod google;
 pub mod grader;
+pub mod grading_load;
 mod guard;
 pub mod heartbeat;
 pub mod help_desk;

@@ -6,8 +6,8 @@
 //! to where it must, and that all was routed. The figures go to `benches/RESULTS.md`.
 
 mod away;
-mod routed;
-mod screener;
+pub(crate) mod routed;
+pub(crate) mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio_postgres::Client;
 
-use self::screener::Screener;
+use self::routed::{BARE, OPEN, Setting, Size};
+use self::worker::Worker;
 use crate::bench::{self, meter, now, statements};
 use crate::forms::{self, Form};
 use crate::judge::{MODEL, Mode, ScriptedJudge};
@@ -96,7 +97,40 @@ pub async fn run(options: &Options) -> Result<bool> {
     if options.away > 0 {
         away::outage(options, &cluster).await?;
     }
-    routed::beside(options, &cluster).await
+    let Options { binary, routed, turns, statements, .. } = options;
+    let size = Size { binary, routed: *routed, turns: *turns, statements: *statements };
+    routed::beside(size, &cluster, &of_routing()).await
+}
+
+/// The form that is routed is screened in neither; in the second, another one is.
+fn of_routing() -> [Setting; 2] {
+    let variant = Variant { audit_readable: true, router: true, content: true, ..Variant::default() };
+    let without = Setting {
+        what: "without it",
+        variant,
+        forms: &[FORM],
+        prepared: "",
+        sections: "",
+        submitted: BARE,
+        open: OPEN,
+    };
+    let with = Setting {
+        what: "with schema screening",
+        variant: Variant { screening: true, ..variant },
+        prepared: ENFORCED,
+        sections: "[screening]\nmode = \"on\"\n",
+        ..without
+    };
+    [without, with]
+}
+
+/// Starts a screener with these further sections.
+fn screens(options: &Options, stage: &Stage, settings: &str) -> Result<Worker> {
+    let extra = format!(
+        "[screening]\nmode = \"on\"\nscreener_url = \"{}\"\n{settings}",
+        stage.database.url_as("maple_screener")
+    );
+    Worker::start(&options.binary, stage, ("screener", "screen"), &extra)
 }
 
 /// A database whose form is screened.
@@ -137,7 +171,7 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
     if options.statements {
         statements::counted(&eyes).await?;
     }
-    let mut screener = Screener::start(options, &stage, &judge_settings(&stage, &judge)?)?;
+    let mut screener = screens(options, &stage, &judge_settings(&stage, &judge)?)?;
     let began = now();
     while in_state(&eyes, "TIER2_SCANNING").await? < options.runs {
         screener.lives()?;
@@ -166,7 +200,7 @@ async fn by_rules(options: &Options, cluster: &Cluster) -> Result<()> {
 /// A screener, and the judge that it asks: tried, and allowed to approve.
 struct Judged {
     judge: ScriptedJudge,
-    screener: Screener,
+    screener: Worker,
 }
 
 /// The section of a judge.
@@ -195,7 +229,7 @@ async fn judged(options: &Options, stage: &Stage) -> Result<Judged> {
         )
     };
     std::fs::write(&corpus, (0..EXAMPLES).map(example).collect::<String>())?;
-    let screener = Screener::start(options, stage, &settings)?;
+    let screener = screens(options, stage, &settings)?;
     let words = ["screening", "calibrate", "--profile", "fields", &corpus.display().to_string()];
     let tried = stage.ask(&options.binary, screener.config(), &words).await?;
     ensure!(tried.code == Some(0), "the judge cannot be tried: {tried:?}");

@@ -25,6 +25,10 @@ INSERT INTO router.grey_queue_causes (cause, subject_kind, queue) VALUES
     ('grading_failed', 'assessment_failed', 'operations'),
     ('grading_message', 'grading_message', 'operations');
 
+-- Instructors see and review grades, and nothing else of the desk; their tokens may be capped as such.
+ALTER TABLE router.desk_credentials DROP CONSTRAINT desk_credentials_role_cap_check,
+    ADD CONSTRAINT desk_credentials_role_cap_check CHECK (role_cap IN ('viewer', 'instructor', 'reviewer', 'security', 'admin'));
+
 -- What is asked: the text of a task, or the key of a test.
 CREATE TABLE assessment.questions (
     id         text PRIMARY KEY CHECK (id ~ '^[A-Za-z0-9._-]{1,80}$'),

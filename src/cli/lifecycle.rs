@@ -104,7 +104,17 @@ mod tests {
         let all = all();
         assert_eq!(
             all.iter().map(|lifecycle| lifecycle.name).collect::<Vec<_>>(),
-            ["submission", "outbox", "grey_queue", "upload", "version", "blob", "screening"]
+            [
+                "submission",
+                "outbox",
+                "grey_queue",
+                "upload",
+                "version",
+                "blob",
+                "screening",
+                "grading",
+                "grading_job"
+            ]
         );
         for lifecycle in all {
             let drawn = lifecycle.mermaid();

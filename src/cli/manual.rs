@@ -44,9 +44,9 @@ pub(super) const ENVIRONMENT: &[Entry] = &[
     ("GOOGLE_APPLICATION_CREDENTIALS", "A service account's key file, where the host has no identity."),
     ("MAPLE_ROUTER_OWNER_URL", "For migrate: the connection string of the schema's owner."),
     (
-        "MAPLE_ROUTER_PUBLISHER_URL, MAPLE_ROUTER_COLLECTOR_URL, MAPLE_ROUTER_SCREENER_URL",
-        "For forms, retention and screening, for gc, erase and links revoke, and for screen: the connection string of the publisher's, of the \
-         collector's and of the screener's role.",
+        "MAPLE_ROUTER_PUBLISHER_URL, MAPLE_ROUTER_COLLECTOR_URL, MAPLE_ROUTER_SCREENER_URL, MAPLE_ROUTER_GRADER_URL",
+        "For forms, retention, screening and grading, for gc, erase and links revoke, for screen, and for grade and grading calibrate: the \
+         connection string of the publisher's, of the collector's, of the screener's and of the grader's role.",
     ),
     ("CREDENTIALS_DIRECTORY", "Set by systemd: where the service finds its secrets."),
     ("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "Set by the unit: its TimeoutStopSec, which draining must fit into."),
@@ -79,6 +79,11 @@ pub(super) const FILES: &[Entry] = &[
         "/etc/maple-router/screener/",
         "The screener's, for root only: judge-key, the key of the judge, and environment, with its connection string. systemd hands them to \
          maple-router-screener.service alone.",
+    ),
+    (
+        "/etc/maple-router/grader/",
+        "The grader's, for root only: grader-key and stt-key, the keys of the models and of the transcriber, and environment, with its connection \
+         string. systemd hands them to maple-router-grader.service alone.",
     ),
     (
         "/var/lib/maple-router/",
@@ -550,6 +555,73 @@ pub(super) const PAGES: &[Page] = pages! {
         "maple-router screening backtest --profile git corpus.jsonl" => "How good are the rules?",
         "maple-router screening backtest --profile fields --form contact --rules ./rules.toml corpus.jsonl"
             => "How good would they be with ours?";
+    "grade":
+        "The grader: requests become jobs, jobs are taken on leases, transcribed where they are spoken, graded by the models of \
+         [grading.judge], and answered, until SIGTERM. It has a role of its own, which sees neither submissions nor people: \
+         MAPLE_ROUTER_GRADER_URL or grading.grader_url. maple-router-grader.service runs it; several on several hosts share the work. Settings of \
+         a model or of the transcriber that are wrong end the start (78).",
+        "Each call that was paid for is kept before it counts: whoever comes after a crash asks only for what is missing. Models that are away \
+         spend no try.";
+        "maple-router grade" => "By hand, in front of a terminal";
+    "grading":
+        "What a form brings is graded before its mail goes: listening and reading by a key, writing and speaking by models, and where they are not \
+         sure, or were not tried yet, by a person at the review desk. An attempt that has no result in time fails, and a grade is still owed.",
+        "Nothing that people wrote or said is shown here, nor what was said of it: states, scores and codes are. Setting connects as the \
+         publisher's role, calibrating as the grader's.";
+        "sudo maple-router grading list --state FAILED" => "Who is owed a grade?",
+        "sudo maple-router grading sla" => "Is it fast enough?";
+    "grading enable":
+        "Submissions of the form that are created from now on are graded. Writing names the field with the text and its task, speaking the part; \
+         the recording is the first attachment that is audio. The question is one that grading question has set.",
+        "The mail waits for the grade unless --no-gate is given; grading.mode has to be on. Enabled again, its settings are replaced, and it keeps \
+         the time since when it is graded; attempts that are open keep gate and deadline.";
+        "sudo maple-router grading enable essays --skill writing --question essay-1 --text-field answer --task essay --no-gate"
+            => "How well does it grade?",
+        "sudo maple-router grading enable essays --skill writing --question essay-1 --text-field answer --task essay --consent-field consent --sla 20m"
+            => "It grades well, and the mail is to have the grade";
+    "grading disable":
+        "New submissions of the form are not graded any more. Attempts that are open go on, and mails that wait for them wait.";
+        "sudo maple-router grading disable essays --reason \"the exam is over\"" => "It needs no grade";
+    "grading forms":
+        "A line for each form that is graded: skill, question, what becomes of its mail, the time for an attempt, and how many are open.";
+        "sudo maple-router grading forms --json" => "For a program";
+    "grading question":
+        "Sets a question in the place of that with its name: a JSON object with skill and prompt, or with the answer_key of listening and reading, \
+         an item's name and the answer that is right, or a list of them. Case, spaces and the form of characters do not count. known are texts \
+         that nobody can have written, rubric the version of the rubric. Requests that were sent keep what they have.";
+        "sudo maple-router grading question essay-1 --file essay-1.json" => "What is asked, or what is right?";
+    "grading list":
+        "Attempts, the latest first, each with its state, its deadline, and why it failed or who is wanted.";
+        "sudo maple-router grading list --state REVIEW_PENDING --form essays" => "What waits for a person?",
+        "sudo maple-router grading list --late" => "Which results came after their time?";
+    "grading show":
+        "All attempts at a submission: states with times, trigger and actor, scores and bands, and what follows, as commands.";
+        "sudo maple-router grading show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "Why has it no grade?";
+    "grading regrade":
+        "Opens another attempt where the last one failed; the old one stays. What was paid for and is still kept is not paid for again, so a result \
+         that came too late is its answer. Where an attempt is open, or there is a grade, there is no other.";
+        "sudo maple-router grading regrade f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"the model is back\"" => "A grade is owed";
+    "grading release":
+        "Lets the mail of a submission go without its grade, whatever its attempt does; the attempt goes on.";
+        "sudo maple-router grading release f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"it is urgent\"" => "The mail must not wait";
+    "grading messages":
+        "How many requests and callbacks wait between the two sides, and for how long; with --dead those that nobody could take in, with the \
+         reason and without what is in them.";
+        "sudo maple-router grading messages" => "Does anybody take them?",
+        "sudo maple-router grading messages --dead" => "What could nobody read?";
+    "grading sla":
+        "Median and 95th percentile of each stage, of attempts that left it within --since, and how many of those that no person reviewed had \
+         their result in time. Exit status 1 where one had not.";
+        "sudo maple-router grading sla --since 7d" => "How was the week?",
+        "sudo maple-router grading sla --json" => "For a program";
+    "grading calibrate":
+        "Asks the models of [grading.judge] about each work of a corpus that people have graded, as the grader would ask them, and says how far \
+         they agree: kappa of bands, mean difference of scores, calibration error. It is recorded for these models, the present prompt and the \
+         rubric: they grade alone only with thirty works and more, an answer for each, a kappa of 0.7 and a difference of 0.75 at most. A later \
+         trial replaces it; exit status 1 where they may not.",
+        "A corpus is a file with a JSON object a line: prompt, text, score, and task (email or essay) of writing. Ctrl-C ends it, and nothing is \
+         recorded. Its tokens do not count for the day's.";
+        "sudo maple-router grading calibrate --skill writing --corpus graded.jsonl" => "May these models grade alone?";
     "gc":
         "The collector: submissions whose time has come are emptied, objects that nothing refers to any more are deleted. It has a role and a \
          service account of its own, which the daemon has not: MAPLE_ROUTER_COLLECTOR_URL or retention.collector_url, and the credential \

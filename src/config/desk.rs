@@ -13,10 +13,12 @@ use super::problem::Problem;
 use crate::kernel::words;
 
 words! {
-    /// The role of a user at the desk; each may do what those before it may.
+    /// The role of a user at the desk; each may do what those before it may, but that an instructor sees no other queue than grading's.
     Role {
         /// Looks.
         Viewer = "viewer",
+        /// Sees what waits in queue grading, grades it, and sees nothing else.
+        Instructor = "instructor",
         /// Decides about entries of operations.
         Reviewer = "reviewer",
         /// Decides about what was escalated, and about entries of security.

@@ -24,6 +24,7 @@ pub const CARD: Card = Card {
         "desk_bulk",
         "desk_version",
         "desk_form",
+        "desk_ticket",
     ],
     metrics: &[&REQUESTS, &SECONDS, &PROBLEMS, &LOGINS],
     events: EventName::EVENTS,

@@ -32,6 +32,10 @@ pub struct Bounds {
     pub answer: Duration,
     /// Life of a stream, after which its browser comes again.
     pub stream: Duration,
+    /// Streams of learners at once.
+    pub followers: usize,
+    /// Life of a learner's stream: its cookie's.
+    pub follow: Duration,
 }
 
 /// A number that is not zero.
@@ -52,6 +56,8 @@ impl Default for Bounds {
             refusal: Duration::from_millis(250),
             answer: Duration::from_secs(15),
             stream: Duration::from_secs(600),
+            followers: 2_048,
+            follow: Duration::from_secs(1_800),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The review desk: a second listener with a login, for pages and API. A surface like `cli/`: it knows configuration, database,
 //! kernel, operations, ports, queries and what surfaces share ([`web`](crate::web)), and neither `cli/` nor the daemon nor a room
-//! but the grey queue and forms.
+//! but the grey queue, screening, grading and forms.
 //!
 //! **The seam.** Whoever writes pages or API writes plain `axum` handlers:
 //!
@@ -45,8 +45,11 @@ pub mod api;
 mod bulk;
 pub mod card;
 mod check;
+mod confined;
 mod decide;
 mod filters;
+mod follow;
+mod grades;
 pub mod idempotency;
 pub mod input;
 pub mod journal;

@@ -75,6 +75,16 @@ impl Problem {
         )
     }
 
+    /// 403: a ticket that was spent or has ended, a cookie that has, or another submission's. Which of them is not told.
+    #[must_use]
+    pub fn ticket() -> Self {
+        Self::new(
+            Kind::Ticket,
+            "The ticket or the cookie is another submission's, was used, or has ended.",
+            "Go back to where your work was handed in, and follow its link anew.",
+        )
+    }
+
     /// 404.
     #[must_use]
     pub fn not_found(what: &str) -> Self {

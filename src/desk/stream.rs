@@ -30,6 +30,10 @@ impl Streams {
     }
 }
 
+/// The room for learners' streams, which are many, and live longer.
+#[derive(Debug, Clone)]
+pub struct Followers(pub Streams);
+
 /// The right to one stream: an extractor, which refuses with 503 where there is no room.
 #[derive(Debug)]
 pub struct Permit {
@@ -56,11 +60,29 @@ impl Permit {
     }
 }
 
+/// The right to one learner's stream.
+#[derive(Debug)]
+pub struct FollowersPermit(pub Permit);
+
+impl<S: Send + Sync> FromRequestParts<S> for FollowersPermit {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Followers(streams) = parts.extensions.get().cloned().ok_or_else(Problem::internal)?;
+        Permit::of(streams).map(Self)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Permit {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let streams = parts.extensions.get::<Streams>().cloned().ok_or_else(Problem::internal)?;
+        Self::of(parts.extensions.get::<Streams>().cloned().ok_or_else(Problem::internal)?)
+    }
+}
+
+impl Permit {
+    fn of(streams: Streams) -> Result<Self, Problem> {
         let room = Arc::clone(&streams.room).try_acquire_owned().map_err(|_| Problem::busy())?;
         Ok(Self { room, streams })
     }

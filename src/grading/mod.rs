@@ -12,6 +12,7 @@ pub mod grader;
 pub mod intake;
 pub mod job;
 pub mod journal;
+pub mod learner;
 pub mod main_side;
 pub mod metrics;
 pub mod queue;

@@ -18,7 +18,7 @@ pub use refusal::Refusal;
 pub use steps::{Plan, Step};
 
 use super::entry::{Entry, LATE_INFECTION, Resolution};
-use super::table::{ADMIN, Command, REVIEWER, State};
+use super::table::{ADMIN, Command, INSTRUCTOR, REVIEWER, State};
 use crate::kernel::Who;
 use crate::kernel::subject::{Deciding, Evidence, Looked, Remedy};
 use crate::scrub::scrub;
@@ -127,6 +127,8 @@ pub struct Rules<'a> {
 pub const LONGEST: usize = 2_000;
 /// The queue that reviewers only read.
 const SECURITY_QUEUE: &str = "security";
+/// The queue of whoever grades: its entries end with a grade, which is given in the same transaction.
+pub const GRADING_QUEUE: &str = "grading";
 
 /// Returns the steps that `ask` takes, or why it takes none.
 ///
@@ -134,7 +136,7 @@ const SECURITY_QUEUE: &str = "security";
 /// [`Refusal`].
 pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> Result<Plan, Refusal> {
     let steps = Steps::new(entry, person, rules, said("reason", ask.reason.as_deref())?);
-    let legal = verbs(entry.state, rules.deciding);
+    let legal = verbs(entry, rules.deciding);
     if !legal.contains(&ask.verb) {
         return Err(Refusal::not_possible(entry, ask.verb, legal));
     }
@@ -170,11 +172,28 @@ pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> R
 }
 
 /// The commands that a state has, whoever asks. An entry that is its subject's own last word is taken, escalated, and then resolved;
-/// or rejected.
+/// or rejected. One of queue grading is resolved by whoever has taken it; that a grade is owed whatever was handed in, its
+/// room says to whoever rejects it.
 #[must_use]
-pub fn verbs(state: State, deciding: Option<Deciding>) -> &'static [Verb] {
+pub fn verbs(entry: &Entry, deciding: Option<Deciding>) -> &'static [Verb] {
+    if deciding.is_some() && entry.queue == GRADING_QUEUE {
+        return match entry.state {
+            State::Pending => &[Verb::Assign],
+            State::UnderReview => {
+                &[Verb::Assign, Verb::Unassign, Verb::Escalate, Verb::Resolve, Verb::Reject]
+            }
+            State::Escalated => &[Verb::DeEscalate, Verb::Resolve, Verb::Reject],
+            State::Processing
+            | State::Retrying
+            | State::Resolved
+            | State::Rejected
+            | State::Failed
+            | State::Expired
+            | State::Dismissed => &[],
+        };
+    }
     if deciding.is_some() {
-        return match state {
+        return match entry.state {
             State::Pending => &[Verb::Assign],
             State::UnderReview => &[Verb::Assign, Verb::Unassign, Verb::Escalate, Verb::Reject],
             State::Escalated => &[Verb::Resolve, Verb::Reject],
@@ -187,7 +206,7 @@ pub fn verbs(state: State, deciding: Option<Deciding>) -> &'static [Verb] {
             | State::Dismissed => &[],
         };
     }
-    match state {
+    match entry.state {
         State::Pending => &[Verb::Assign, Verb::Resolve, Verb::Start, Verb::Dismiss],
         State::Processing => &[Verb::Assign],
         State::Retrying | State::Resolved | State::Expired => &[],
@@ -198,9 +217,21 @@ pub fn verbs(state: State, deciding: Option<Deciding>) -> &'static [Verb] {
     }
 }
 
-/// Whose entry it is: the security queue's are its team's, one under review its reviewer's.
+/// Whether a role is one that decides about entries of this queue.
+fn decides(role: Who, queue: &str) -> bool {
+    if role == INSTRUCTOR {
+        return queue == GRADING_QUEUE;
+    }
+    super::table::PEOPLE.contains(&role) && !(queue == SECURITY_QUEUE && role == REVIEWER)
+}
+
+/// Whose entry it is: the security queue's are its team's, one under review its reviewer's; an instructor's are those of queue grading.
 fn permitted(entry: &Entry, ask: &Ask, person: &Person) -> Result<(), Refusal> {
-    if !super::table::PEOPLE.contains(&person.role) {
+    let grades = person.role == INSTRUCTOR;
+    if grades && entry.queue != GRADING_QUEUE {
+        return Err(Refusal::not_allowed("an instructor decides about entries of queue grading alone"));
+    }
+    if !grades && !super::table::PEOPLE.contains(&person.role) {
         return Err(Refusal::not_allowed(
             "a viewer decides nothing: this needs role reviewer, security or admin",
         ));
@@ -212,7 +243,8 @@ fn permitted(entry: &Entry, ask: &Ask, person: &Person) -> Result<(), Refusal> {
     }
     let takes_over = ask.verb == Verb::Assign;
     let is_anothers = entry.assignee.as_deref() != Some(person.name.as_str());
-    if entry.state == State::UnderReview && is_anothers && !takes_over && person.role == REVIEWER {
+    let is_bound = grades || person.role == REVIEWER;
+    if entry.state == State::UnderReview && is_anothers && !takes_over && is_bound {
         let whose = entry.assignee.as_deref().unwrap_or("nobody");
         return Err(Refusal::not_allowed(format!(
             "it is under review by {whose}: its reviewer, security or admin may do this; `assign` with take_over takes it"
@@ -351,8 +383,11 @@ fn able(
     if to == person.name || reviews(to, entry, rules) {
         return Ok(());
     }
-    let role =
-        if entry.queue == SECURITY_QUEUE { "security or admin" } else { "reviewer, security or admin" };
+    let role = match entry.queue.as_str() {
+        SECURITY_QUEUE => "security or admin",
+        GRADING_QUEUE => "instructor, reviewer, security or admin",
+        _ => "reviewer, security or admin",
+    };
     Err(Refusal::guard(
         field,
         format!("{to} is no user of the desk with role {role}; see [desk.users] on the host"),
@@ -360,9 +395,7 @@ fn able(
 }
 
 fn reviews(name: &str, entry: &Entry, rules: &Rules<'_>) -> bool {
-    (rules.role_of)(name).is_some_and(|role| {
-        super::table::PEOPLE.contains(&role) && !(entry.queue == SECURITY_QUEUE && role == REVIEWER)
-    })
+    (rules.role_of)(name).is_some_and(|role| decides(role, &entry.queue))
 }
 
 /// A text that people wrote, without addresses.
@@ -399,7 +432,7 @@ pub struct Possible {
 /// The commands that the entry's state has, each judged for `person`.
 #[must_use]
 pub fn possible(entry: &Entry, person: &Person, rules: &Rules<'_>) -> Vec<Possible> {
-    verbs(entry.state, rules.deciding).iter().map(|verb| judged(entry, *verb, person, rules)).collect()
+    verbs(entry, rules.deciding).iter().map(|verb| judged(entry, *verb, person, rules)).collect()
 }
 
 fn judged(entry: &Entry, verb: Verb, person: &Person, rules: &Rules<'_>) -> Possible {

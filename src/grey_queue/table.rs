@@ -78,6 +78,8 @@ words! {
     }
 }
 
+/// Somebody who grades: decides about entries of queue grading alone.
+pub const INSTRUCTOR: Who = Who::named("instructor");
 /// A reviewer.
 pub const REVIEWER: Who = Who::named("reviewer");
 /// A member of the security team.
@@ -95,13 +97,14 @@ pub const VIEWER: Who = Who::named("viewer");
 pub const fn who(role: Role) -> Who {
     match role {
         Role::Viewer => VIEWER,
+        Role::Instructor => INSTRUCTOR,
         Role::Reviewer => REVIEWER,
         Role::Security => SECURITY,
         Role::Admin => ADMIN,
     }
 }
 
-/// The roles that people may have in a command, the least first.
+/// The roles that people may have in a command about any queue, the least first. An [`INSTRUCTOR`] has but one queue.
 pub const PEOPLE: [Who; 3] = [REVIEWER, SECURITY, ADMIN];
 
 /// The lifecycle of an entry; its log is `router.grey_queue_state_transitions`.
@@ -121,7 +124,7 @@ const TABLE: &[Edge<State, Command>] = edges! { State, Command:
         "the event's own transaction; no open entry of this cause and subject", "occurrence 1, version 1";
     Pending Start -> Processing [POLICY, REVIEWER, SECURITY, ADMIN]:
         "a remedy that the subject has; a person's reason", "remedy and asker set; a person's remedy is carried out at once";
-    Pending Assign -> UnderReview [REVIEWER, SECURITY, ADMIN]:
+    Pending Assign -> UnderReview [INSTRUCTOR, REVIEWER, SECURITY, ADMIN]:
         "an active assignee; others are assigned by admin", "assignee notified";
     Pending Expire -> Expired [Who::SYSTEM] on Expiry:
         "expires_at passed, people warned a day before", "closed_at set";
@@ -143,11 +146,11 @@ const TABLE: &[Edge<State, Command>] = edges! { State, Command:
         "expires_at passed, people warned a day before", "closed_at set";
     UnderReview Escalate -> Escalated [REVIEWER, SECURITY, ADMIN]:
         "escalation_reason; its assignee, security or admin", "escalated_at set, security notified";
-    UnderReview Resolve -> Resolved [REVIEWER, SECURITY, ADMIN]:
+    UnderReview Resolve -> Resolved [INSTRUCTOR, REVIEWER, SECURITY, ADMIN]:
         "sufficient evidence, or vouched for; a reason; its assignee, security or admin", "resolution set";
     UnderReview Reject -> Rejected [REVIEWER, SECURITY, ADMIN, Who::SYSTEM]:
         "a reason; its assignee, security or admin; the system where retention emptied the subject", "rejected_by set";
-    UnderReview Unassign -> Pending [REVIEWER, SECURITY, ADMIN]:
+    UnderReview Unassign -> Pending [INSTRUCTOR, REVIEWER, SECURITY, ADMIN]:
         "its assignee, security or admin", "assignee cleared, expiry planned anew";
     Escalated Resolve -> Resolved [SECURITY, ADMIN]:
         "sufficient evidence, or vouched for; a reason", "resolution set";

@@ -5,24 +5,34 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::config::{Config, MailBody};
+use crate::config::{Config, GradingMode as Asked, MailBody};
 use crate::forms::definition::{Action, Definition, Sample};
 use crate::forms::preview::{Composer, Preview};
+use crate::grading::core::band::Band;
+use crate::grading::core::result::{CriterionScore, Feedback, GradingMode, GradingResult, VERSION};
+use crate::grading::core::score::Score;
+use crate::grading::core::skill::{Criterion, Skill};
 use crate::routing::compose::{
     Attachment, ComposeInput, Field, MailSettings, Place, SubmissionFacts, compose, compose_ticket,
 };
 use crate::routing::submission::destination::{self, Target, TargetKind};
+use crate::routing::submission::grading::Grade;
 use crate::routing::submission::plan::{ActionType, PlannedAction, TemplateTexts};
 use crate::routing::worker::prepare::MailRules;
 
 /// Time of receipt of every sample, so that a preview is the same whenever it is made.
 const RECEIVED: Timestamp = Timestamp::constant(1_767_254_400, 0);
 
+/// Name of the grade in templates.
+const GRADE: &str = "grading";
+
 /// Composes by the configuration's rules.
 #[derive(Debug)]
 pub(crate) struct Compositor {
     rules: MailRules,
     max_recipients: usize,
+    /// The grade of every sample, where the routing asks for grades.
+    grade: Option<Grade>,
 }
 
 impl Compositor {
@@ -31,7 +41,8 @@ impl Compositor {
     /// # Errors
     /// The key that is wrong, and how.
     pub(crate) fn new(config: &Config) -> Result<Self, String> {
-        Ok(Self { rules: MailRules::new(config)?, max_recipients: config.mail.max_recipients })
+        let grade = if config.grading.mode == Asked::On { sample_grade() } else { None };
+        Ok(Self { rules: MailRules::new(config)?, max_recipients: config.mail.max_recipients, grade })
     }
 
     fn targets(&self, action: &Action) -> Vec<Target> {
@@ -57,13 +68,21 @@ impl Composer for Compositor {
     }
 
     fn preview(&self, form: &Definition, action: &Action, sample: &Sample) -> Result<Preview, String> {
+        let sample = (sample, self.grade.as_ref());
         let sent = self.composed(form, action, sample, self.rules.body)?;
-        if self.rules.body == MailBody::Template {
+        if self.rules.body == MailBody::Template && self.grade.is_none() {
             return Ok(sent);
         }
         // Mails do not show their templates' bodies yet; they are tried all the same, for the day they do.
-        let tried = self.composed(form, action, sample, MailBody::Template)?;
-        Ok(Preview { missing: tried.missing, ..sent })
+        let mut missing = self.composed(form, action, sample, MailBody::Template)?.missing;
+        if self.grade.is_some() {
+            // A mail may be let go without its grade.
+            let tried = self.composed(form, action, (sample.0, None), MailBody::Template)?;
+            missing.extend(tried.missing.into_iter().filter(|name| name.starts_with(GRADE)));
+            missing.sort();
+            missing.dedup();
+        }
+        Ok(Preview { missing, ..sent })
     }
 }
 
@@ -72,7 +91,7 @@ impl Compositor {
         &self,
         form: &Definition,
         action: &Action,
-        sample: &Sample,
+        (sample, grade): (&Sample, Option<&Grade>),
         body: MailBody,
     ) -> Result<Preview, String> {
         let planned = planned(form, action, body)?;
@@ -97,6 +116,7 @@ impl Compositor {
             submission: SubmissionFacts { id: Uuid::nil(), created_at: RECEIVED, form_id: &form.id },
             form_name: Some(&form.name),
             fields: &fields,
+            grade,
             action: &planned,
             generation: 0,
             attachments: &attachments,
@@ -120,6 +140,41 @@ impl Compositor {
     }
 }
 
+/// What every sample is graded as: the words say that nobody has.
+fn sample_grade() -> Option<Grade> {
+    let score = Score::from_tenths(70)?;
+    let words = |what: &str| vec![format!("A sample of {what}.")];
+    let rated = |criterion: &Criterion| CriterionScore {
+        criterion: *criterion,
+        score,
+        feedback: "A sample of feedback.".to_owned(),
+        evidence: words("evidence"),
+        estimated: false,
+    };
+    let result = GradingResult {
+        v: VERSION,
+        overall_score: score,
+        band: Band::B2,
+        confidence: 90,
+        criteria_scores: Skill::Writing.criteria().iter().map(rated).collect(),
+        feedback: Feedback {
+            strengths: words("a strength"),
+            weaknesses: words("a weakness"),
+            suggestions: words("a suggestion"),
+        },
+        review_required: false,
+        review_priority: None,
+        grading_mode: GradingMode::Auto,
+        audit_flag: false,
+        is_late: false,
+        indicative: true,
+        model: "sample".to_owned(),
+        prompt_version: "sample".to_owned(),
+        rubric_version: "sample".to_owned(),
+    };
+    serde_json::to_value(result).ok().and_then(Grade::of)
+}
+
 /// The action as it would be pinned.
 fn planned(form: &Definition, action: &Action, body: MailBody) -> Result<PlannedAction, String> {
     let action_type =
@@ -140,4 +195,41 @@ fn planned(form: &Definition, action: &Action, body: MailBody) -> Result<Planned
         subject_template: action.subject.clone(),
         happyfox_category: action.category.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forms::definition::Template;
+
+    fn previewed(mode: Asked, text: &str) -> Preview {
+        let mut config = Config::default();
+        (config.grading.mode, config.mail.body) = (mode, MailBody::Template);
+        "it@example.org".clone_into(&mut config.mail.from);
+        let mut form = crate::forms::definition::tests::contact();
+        let template =
+            Template { subject: "s".to_owned(), body_text: text.to_owned(), body_html: String::new() };
+        form.templates.insert("contact-mail".to_owned(), template);
+        let (action, sample) = (form.actions[0].clone(), form.samples[0].clone());
+        Compositor::new(&config).expect("a composer").preview(&form, &action, &sample).expect("a preview")
+    }
+
+    #[test]
+    fn a_sample_is_graded_where_the_routing_asks_for_grades_and_a_mail_without_one_is_tried() {
+        let guarded =
+            "{% if grading %}{{ grading.overallScore }} {{ grading.band }}{% else %}none{% endif %}";
+        let unguarded = "{{ grading.overallScore }}";
+        let misspelt = "{% if grading %}{{ grading.overallscore }}{% endif %}";
+        for (mode, text, starts, missing) in [
+            (Asked::On, guarded, "7.0 B2", vec![]),
+            (Asked::Off, guarded, "none", vec![]),
+            (Asked::On, unguarded, "7.0", vec!["grading.overallScore"]),
+            (Asked::Off, unguarded, "[missing: ", vec!["grading.overallScore"]),
+            (Asked::On, misspelt, "[missing: ", vec!["grading.overallscore"]),
+        ] {
+            let preview = previewed(mode, text);
+            assert!(preview.text.starts_with(starts), "{text}: {}", preview.text);
+            assert_eq!(preview.missing, missing, "{text}");
+        }
+    }
 }

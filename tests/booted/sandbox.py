@@ -41,6 +41,7 @@ REFUSED = [
     ("read the credentials as root keeps them", "cat /etc/maple-router/credentials/*", ROOTS),
     ("see the collector's credentials", "ls /etc/maple-router/collector", ROOTS),
     ("see the screener's credentials", "ls /etc/maple-router/screener", ROOTS),
+    ("see the grader's credentials", "ls /etc/maple-router/grader", ROOTS),
     ("make a device", f"mknod {STATE}/null c 1 3", ROOTS),
     ("rename the host", "hostname other", ROOTS),
     ("end Postfix", "kill $(cat /var/spool/postfix/pid/master.pid)", ROOTS),

@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 29] = [
+pub(crate) const NAMES: [&str; 30] = [
     "config",
     "database",
     "schema",
@@ -24,6 +24,7 @@ pub(crate) const NAMES: [&str; 29] = [
     "retention",
     "history",
     "screening",
+    "grading",
     "subscription",
     "dead_letter",
     "relay",

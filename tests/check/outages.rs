@@ -56,6 +56,7 @@ async fn a_database_that_is_down_fails_its_line() {
             "retention",
             "history",
             "screening",
+            "grading",
             "forms",
         ])
         .map(|name| (*name, "warn"));

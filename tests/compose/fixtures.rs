@@ -10,6 +10,7 @@ use maple_router::routing::compose::{
     compose,
 };
 use maple_router::routing::submission::destination::{Mailbox, parse, parse_mailbox};
+use maple_router::routing::submission::grading::Grade;
 use maple_router::routing::submission::plan::{ActionType, PlannedAction, TemplateTexts};
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ pub(crate) struct Case {
     pub(crate) form_id: String,
     pub(crate) form_name: Option<String>,
     pub(crate) fields: Vec<Field>,
+    pub(crate) grade: Option<Grade>,
     pub(crate) action: PlannedAction,
     pub(crate) generation: u32,
     pub(crate) attachments: Vec<Attachment>,
@@ -38,6 +40,7 @@ impl Default for Case {
             form_id: "incident-report".to_owned(),
             form_name: Some("Incident report".to_owned()),
             fields: vec![field("name", "Ann Lee", 1), field("message", "First line\nSecond line", 2)],
+            grade: None,
             action: PlannedAction {
                 action_order: 1,
                 action_type: ActionType::EmailTemplate,
@@ -92,6 +95,7 @@ impl Case {
             },
             form_name: self.form_name.as_deref(),
             fields: &self.fields,
+            grade: self.grade.as_ref(),
             action: &self.action,
             generation: self.generation,
             attachments: &self.attachments,

@@ -1,6 +1,8 @@
 //! Subjects: where they come from, and that they arrive as they were written.
 
 use maple_router::routing::compose::MAX_SUBJECT;
+use maple_router::routing::submission::grading::Grade;
+use serde_json::json;
 
 use crate::fixtures::{Case, ID, field, read};
 
@@ -88,6 +90,45 @@ fn a_name_without_a_value_is_a_gap_that_readers_see() {
         assert_eq!(subject(&case), expected, "{template}");
         assert_eq!(case.composed().expect("a mail").missing, missing, "{template}");
     }
+}
+
+/// A grade is there or it is not; what it leaves open is a gap, and what is told of the work is escaped like what was entered.
+#[test]
+fn a_grade_is_shown_where_there_is_one() {
+    let result = json!({
+        "overallScore": 7.0, "band": "B2", "reviewPriority": null,
+        "criteriaScores": [{"criterion": "lexical_resource", "score": 6.5, "feedback": "a < b\r\nBcc: x@example.org"}],
+        "feedback": {"strengths": ["clear"], "weaknesses": [], "suggestions": []},
+    });
+    let told = "{% if grading %}{{ grading.overallScore }} {{ grading.band }}{% else %}ungraded{% endif %}";
+    let each =
+        "{% for c in grading.criteriaScores %}{{ c.criterion }} {{ c.score }} {{ c.feedback }}{% endfor %}";
+    for (template, graded, ungraded, gaps) in [
+        (told, "7.0 B2", "ungraded", [0, 0]),
+        (each, "lexical_resource 6.5 a < b Bcc: x@example.org", "", [0, 0]),
+        (
+            "{{ grading.feedback.strengths | first }}",
+            "clear",
+            "[missing: grading.feedback.strengths]",
+            [0, 1],
+        ),
+        (
+            "{{ grading.reviewPriority }}",
+            "[missing: grading.reviewPriority]",
+            "[missing: grading.reviewPriority]",
+            [1, 1],
+        ),
+    ] {
+        let without = Case::with_subject(&format!("s {template}"));
+        let with = Case { grade: Grade::of(result.clone()), ..without.clone() };
+        for (case, expected, gaps) in [(with, graded, gaps[0]), (without, ungraded, gaps[1])] {
+            assert_eq!(subject(&case), format!("s {expected}").trim(), "{template}");
+            assert_eq!(case.composed().expect("a mail").missing.len(), gaps, "{template}");
+        }
+    }
+    let html = format!("<p>{each}</p>");
+    let shown = Case { grade: Grade::of(result), ..Case::template(Some("s"), Some("t"), Some(&html)) }.eml();
+    assert!(shown.contains("a &lt; b") && !shown.lines().any(|line| line.starts_with("Bcc")), "{shown}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "database",
     "schema",
     "audit_values",
@@ -22,6 +22,7 @@ const NAMES: [&str; 14] = [
     "retention",
     "history",
     "screening",
+    "grading",
     "forms",
 ];
 

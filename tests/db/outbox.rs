@@ -6,8 +6,14 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, pool};
 
-const VARIANT: Variant =
-    Variant { audit_readable: false, with_011: true, router: true, content: false, screening: false };
+const VARIANT: Variant = Variant {
+    audit_readable: false,
+    with_011: true,
+    router: true,
+    content: false,
+    screening: false,
+    grading: false,
+};
 
 async fn line(db: &TestDatabase, column: Option<&str>) -> CheckLine {
     let options =

@@ -15,3 +15,4 @@ mod site;
 mod stopping;
 mod tokens;
 mod verbs;
+mod works;

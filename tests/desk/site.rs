@@ -2,6 +2,7 @@
 
 mod away;
 mod forms;
+mod grading;
 mod hostile;
 mod live;
 mod pages;

@@ -90,6 +90,7 @@ fn a_decision_carries_the_version_that_was_seen_and_a_key() {
         "reopen",
         "reset",
         "resolve",
+        "review",
         "rollback",
         "start",
         "unassign",

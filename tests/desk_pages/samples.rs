@@ -10,11 +10,14 @@ mod versions;
 
 use doors::{how_to, link, problem};
 use entries::{
-    entry, entry_conflict, entry_conflict_gone, entry_dead_letter, entry_escalated, entry_mine, entry_moving,
-    entry_refused, entry_rejected, entry_shown,
+    entry, entry_assessment, entry_assessment_first, entry_conflict, entry_conflict_gone, entry_dead_letter,
+    entry_escalated, entry_mine, entry_moving, entry_refused, entry_rejected, entry_shown,
 };
 use jiff::{SignedDuration, Timestamp};
 use lists::{bulk_refused, calm, later, lines, queue, status, submission, submissions};
+use maple_router::desk::pages::assessment::{
+    AssessmentView, CriterionField, CriterionView, FirstView, GradeForm, QuestionView, ResultView,
+};
 use maple_router::desk::pages::decision::{
     Action, Ask, Command, Conflict, Field, FieldError, HistoryLine, NotNow, Remedy, Typed,
 };
@@ -91,6 +94,8 @@ pub(crate) fn all(t: Say<'_>) -> Vec<Sample> {
         sample("entry-dead-letter", &entry_dead_letter(t, false)),
         sample("entry-payload", &entry_dead_letter(t, true)),
         sample("entry-shown", &entry_shown(t)),
+        sample("entry-assessment", &entry_assessment(t)),
+        sample("entry-assessment-first", &entry_assessment_first(t)),
         sample("submissions", &submissions(t)),
         sample(
             "submissions-none",

@@ -17,8 +17,14 @@ use tempfile::TempDir;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-pub(crate) const WITH_CONTENT: Variant =
-    Variant { audit_readable: false, with_011: true, router: true, content: true, screening: false };
+pub(crate) const WITH_CONTENT: Variant = Variant {
+    audit_readable: false,
+    with_011: true,
+    router: true,
+    content: true,
+    screening: false,
+    grading: false,
+};
 /// The policy that is shipped.
 const POLICY: &str = include_str!("../../contrib/policy/publish.rego");
 

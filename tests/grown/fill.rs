@@ -156,6 +156,34 @@ SELECT r.id, 1, 1, 'fields', r.content, 'm', 'm', 'p', 'a', 90, false, r.created
 INSERT INTO screening.spent (day, form_id, tokens)
 SELECT (now() - n * interval '1 day')::date, 'f', 1 FROM generate_series(1, 1000) AS n;";
 
+/// Attempts at grading that have ended, of a thousand forms, each with its events, callbacks and results, and the grader's job of it with its
+/// steps, emptied.
+const GRADED: &str = "
+SET session_replication_role = replica;
+INSERT INTO assessment.submissions (id, subject, attempt, form_id, skill, gate, on_failed, state, failed_reason, deadline, try, created_at,
+  state_since, ended_at)
+SELECT md5('g' || n)::uuid, md5(n::text)::uuid, 1, 'f' || n % 1000, 'writing', true, 'hold', CASE WHEN n % 10 = 0 THEN 'FAILED' ELSE 'COMPLETED' END,
+  CASE WHEN n % 10 = 0 THEN 'timeout' END, at + interval '20 minutes', 1, at, at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - interval '30 days' - n * interval '1 s' AS at) AS t;
+INSERT INTO assessment.events (submission_id, from_state, to_state, trigger, actor, actor_type, created_at)
+SELECT a.id, e.was, e.becomes, e.trigger, 'a', 'system', a.created_at FROM assessment.submissions a,
+  (VALUES (NULL, 'PENDING', 'submit'), ('PENDING', 'QUEUED', 'request-published'), ('QUEUED', 'PROCESSING', 'picked-up'),
+    ('PROCESSING', 'COMPLETED', 'completed')) AS e(was, becomes, trigger);
+INSERT INTO assessment.callbacks (event_id, request_id, at)
+SELECT md5('c' || a.id || c.n)::uuid, a.id, a.created_at FROM assessment.submissions a, generate_series(1, 2) AS c(n);
+INSERT INTO assessment.results (request_id, kind, try, digest, score, band, actor, at)
+SELECT a.id, r.kind, 1, encode(sha256(a.id::text::bytea), 'hex'), 7, 'B2', 'a', a.created_at FROM assessment.submissions a,
+  (VALUES ('ai'), ('final')) AS r(kind) WHERE a.state = 'COMPLETED';
+INSERT INTO grading.jobs (id, request_id, submission_id, attempt, skill, deadline, state, created_at, state_since, ended_at)
+SELECT md5('j' || a.id)::uuid, a.id, a.subject, 1, 'writing', a.deadline, a.state, a.created_at, a.created_at, a.created_at
+FROM assessment.submissions a;
+INSERT INTO grading.events (job_id, from_state, to_state, trigger, actor, actor_type, created_at)
+SELECT j.id, 'PROCESSING', j.state, 'complete', 'a', 'worker', j.created_at FROM grading.jobs j;
+INSERT INTO grading.steps (job_id, kind, number, input_digest, model, tokens, at)
+SELECT j.id, 'sample', s.n, encode(sha256(j.id::text::bytea), 'hex'), 'm', 1, j.created_at FROM grading.jobs j, generate_series(1, 3) AS s(n);
+INSERT INTO grading.spent (day, tokens)
+SELECT (now() - n * interval '1 day')::date, 1 FROM generate_series(1, 1000) AS n;";
+
 /// Events that wait, of the backlog's submissions.
 const WAITING: &str = "
 INSERT INTO router.outbox (kind, entity_id, payload, available_at, created_at, xid)
@@ -219,6 +247,12 @@ pub(crate) async fn ruled(eyes: &Client, rows: u64) {
 /// `rows` runs of screening that have ended.
 pub(crate) async fn screened(eyes: &Client, rows: u64) {
     run(eyes, SCREENED, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` attempts at grading that have ended.
+pub(crate) async fn graded(eyes: &Client, rows: u64) {
+    run(eyes, GRADED, rows).await;
     settle(eyes).await;
 }
 

@@ -28,6 +28,9 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     // `screening list` by any of its filters, and `screening sla` of a span of time.
     "screening_list",
     "screening_sla",
+    // `grading list` and `grading sla`, in the same way.
+    "grading_list",
+    "grading_sla",
     // What was published and changed since, once a minute: each open submission's run, by an index that is deeper.
     "(SELECT x.id, x.form_id, x.version FROM public.submissions s JOIN scree)",
     "screening_reconcile",

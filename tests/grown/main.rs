@@ -7,6 +7,7 @@
 
 mod fill;
 mod forms;
+mod grading;
 mod judge;
 mod plans;
 mod retention;
@@ -17,7 +18,7 @@ mod uploads;
 
 use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
-use maple_router::db::migrations::{CONTENT, SCREENING};
+use maple_router::db::migrations::{CONTENT, GRADING, SCREENING};
 use plans::{Costs, Log};
 use router::Router;
 use tokio_postgres::Client;
@@ -67,7 +68,7 @@ impl Place {
         let mut owner = self.db.owner().await.expect("the owner");
         let column = FinalizedColumn::Is(None);
         online::migrate(&mut owner, &column, Patience::default(), &|_| {}).await.expect("migrated");
-        for upper in [&CONTENT, &SCREENING] {
+        for upper in [&CONTENT, &SCREENING, &GRADING] {
             online::migrate_upper(&mut owner, upper, Patience::default(), &|_| {}).await.expect("migrated");
         }
         self.set("auto_explain.log_min_duration = 0").await;
@@ -112,6 +113,7 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
         fill::brought(&place.eyes, rows / 2).await;
         fill::ruled(&place.eyes, rows / 20).await;
         fill::screened(&place.eyes, rows / 5).await;
+        fill::graded(&place.eyes, rows / 5).await;
     }
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;

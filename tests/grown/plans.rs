@@ -41,7 +41,7 @@ pub(crate) fn settings() -> Vec<(String, String)> {
 }
 
 /// Tables that grow.
-const BIG: [&str; 11] = [
+const BIG: [&str; 16] = [
     "submissions",
     "submission_fields",
     "attachments",
@@ -53,9 +53,15 @@ const BIG: [&str; 11] = [
     "decisions",
     "blobs",
     "blob_refs",
+    "events",
+    "callbacks",
+    "results",
+    "jobs",
+    "steps",
 ];
-/// Whoever says the program's statements: the daemon, publisher and collector on the command line, the screener, the desk.
-pub(crate) const ROLES: [&str; 5] = ["forms_app", "forms_loader", "maple_gc", "maple_screener", "maple_desk"];
+/// Whoever says the program's statements: the daemon, publisher and collector on the command line, the screener, the grader, the desk.
+pub(crate) const ROLES: [&str; 6] =
+    ["forms_app", "forms_loader", "maple_gc", "maple_screener", "maple_grader", "maple_desk"];
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 

@@ -43,6 +43,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::forms::Forms;
+use crate::grading::Grading;
 use crate::retention::Retention;
 use crate::review::Review;
 use crate::screening::Screening;
@@ -74,6 +75,7 @@ pub(crate) struct Router {
     forms: Forms,
     retention: Retention,
     screening: Screening,
+    grading: Grading,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -104,7 +106,8 @@ impl Router {
             uploads: Uploads::on(pool.clone()),
             forms: Forms::on(db, pool.clone()),
             retention: Retention::on(db, pool.clone()),
-            screening: Screening::on(db, pool),
+            screening: Screening::on(db, pool.clone()),
+            grading: Grading::on(db, pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -131,6 +134,7 @@ impl Router {
                 let ended = self.ended().await;
                 self.retention.round(&self.eyes, ended).await;
                 self.screening.round(&self.eyes, &self.backend).await;
+                self.grading.round(&self.eyes, &self.backend).await;
             }
         }
         // Rows that this round left open must not affect the next one.

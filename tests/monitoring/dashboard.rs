@@ -100,6 +100,7 @@ fn every_panel_is_described_takes_its_source_from_the_variable_and_leads_to_runb
                 "rb-012-publish.md",
                 "rb-013-gc-and-erasure.md",
                 "rb-014-screening.md",
+                "rb-015-grading.md",
             ]
             .map(own);
             assert!(known.iter().any(|url| url == word(link, "url")), "{title}");

@@ -153,6 +153,7 @@ fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
             "rb-012-publish.md",
             "rb-013-gc-and-erasure.md",
             "rb-014-screening.md",
+            "rb-015-grading.md",
         ]
         .map(own);
         assert!(known.iter().any(|url| url == word(annotations, "runbook_url")), "{name}");

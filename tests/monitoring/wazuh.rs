@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 34] = [
+const ORDINARY: [&str; 40] = [
     "received",
     "claimed",
     "dropped",
@@ -46,6 +46,12 @@ const ORDINARY: [&str; 34] = [
     "screening_waits",
     "judge_away",
     "judge_back",
+    "grading_moved",
+    "grading_review",
+    "grading_waits",
+    "graded",
+    "grader_away",
+    "grader_back",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

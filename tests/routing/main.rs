@@ -12,6 +12,7 @@ mod duplicates;
 mod farewell;
 mod flow;
 mod from_outbox;
+mod grades;
 mod growth;
 mod harness;
 mod hour;

@@ -130,7 +130,13 @@ fn before(command: &str) -> Vec<String> {
     if command.contains("--screening --back") {
         return vec![migrate("router"), migrate("screening")];
     }
-    if command.contains("migrate --content") || command.contains("migrate --screening") {
+    if command.contains("--grading --back") {
+        return vec![migrate("router"), migrate("grading")];
+    }
+    if ["content", "screening", "grading"]
+        .iter()
+        .any(|schema| command.contains(&format!("migrate --{schema}")))
+    {
         return vec![migrate("router")];
     }
     if !command.starts_with("maple-router resume") {
@@ -291,6 +297,45 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         ["maple-router", "screening", "forms"] => so(answer.out.contains("contact"), "the form"),
         ["maple-router", "screening", "waivers"] => so(answer.out.contains("phishing-lure"), "the waiver"),
         ["maple-router", "screening", "sla", ..] => so(answer.out.contains("tier 1"), "the stages"),
+        ["maple-router", "migrate", "--grading", ..] if !dry => {
+            let there = scene.row("to_regclass('assessment.submissions') IS NOT NULL").await;
+            let expected = if words.contains(&"--back") { "false" } else { "true" };
+            so(there == expected, "schema assessment is there, or gone")
+        }
+        ["maple-router", "grading", "enable" | "disable", ..] => {
+            let sql =
+                "SELECT concat_ws(' ', count(*), count(*) FILTER (WHERE gate)) FROM assessment.profiles";
+            let expected = match (words[2], words.contains(&"--no-gate")) {
+                ("disable", _) => "0 0",
+                (_, true) => "1 0",
+                (_, false) => "1 1",
+            };
+            so(scene.row(sql).await == expected, expected)
+        }
+        ["maple-router", "grading", "question", ..] => {
+            let sql = "SELECT count(*) FROM assessment.questions WHERE set_by LIKE 'operator:%'";
+            so(scene.row(sql).await == "1", "it is set")
+        }
+        ["maple-router", "grading", "regrade", ..] => {
+            let sql = "SELECT max(a.attempt) FROM assessment.submissions a WHERE a.subject = s.id";
+            so(scene.row(sql).await == "2", "another attempt")
+        }
+        ["maple-router", "grading", "release", ..] => {
+            let sql = "SELECT count(*) FROM assessment.submissions a WHERE a.subject = s.id AND a.released_at IS NOT NULL";
+            so(scene.row(sql).await == "1", "its mail goes")
+        }
+        ["maple-router", "grading", "calibrate", ..] => {
+            so(scene.row("SELECT count(*) FROM grading.calibrations").await == "1", "it is kept")
+        }
+        ["maple-router", "grading", "show" | "list", ..] => {
+            so(answer.out.contains(&scene.submission.to_string()[..8]), "tells of it")
+        }
+        ["maple-router", "grading", "messages", "--dead"] => {
+            so(answer.out.contains("unreadable"), "why it is dead")
+        }
+        ["maple-router", "grading", "messages", ..] => so(answer.out.contains("callback"), "the queues"),
+        ["maple-router", "grading", "forms", ..] => so(answer.out.contains("contact"), "the form"),
+        ["maple-router", "grading", "sla", ..] => so(answer.out.contains("end_to_end"), "the stages"),
         ["maple-router", "uploads", "show", ..] => {
             so(answer.out.contains(&scene.upload.to_string()), "tells of it")
         }

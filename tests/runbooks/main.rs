@@ -5,6 +5,7 @@ mod buckets;
 mod commands;
 mod forms;
 mod gcloud;
+mod grading;
 mod here;
 mod retention;
 mod scene;

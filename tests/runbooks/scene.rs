@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::here::binary;
-use crate::{forms, retention, screening, uploads};
+use crate::{forms, grading, retention, screening, uploads};
 
 pub(crate) const FORM: &str = "contact";
 pub(crate) const RECIPIENT: &str = "a@example.org";
@@ -34,6 +34,8 @@ pub(crate) struct Scene {
     retained: retention::Beside,
     /// What commands about screening find.
     screened: screening::Beside,
+    /// What commands about grading find.
+    graded: grading::Beside,
     /// Sections of the configuration, of what only some commands need.
     pub(crate) extra: String,
     /// Answers while the scene lasts.
@@ -50,8 +52,11 @@ impl Scene {
             [uploads::needs_schema, forms::concerns, retention::concerns];
         options.variant.content = about_content.iter().any(|needs| needs(command));
         options.variant.screening = screening::concerns(command);
-        options.variant.router =
-            command.contains(" review ") || options.variant.content || options.variant.screening;
+        options.variant.grading = grading::concerns(command);
+        options.variant.router = command.contains(" review ")
+            || options.variant.content
+            || options.variant.screening
+            || options.variant.grading;
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
             .await
@@ -86,6 +91,11 @@ impl Scene {
             screened = screening::beside(&stage, command, seeded.id).await;
             extra.clone_from(&screened.extra);
         }
+        let mut graded = grading::Beside::default();
+        if grading::concerns(command) {
+            graded = grading::beside(&stage, command, seeded.id).await;
+            extra.clone_from(&graded.extra);
+        }
         let attachment = seeded.attachments[0];
         Self {
             stage,
@@ -97,6 +107,7 @@ impl Scene {
             digest,
             retained,
             screened,
+            graded,
             extra,
             _help_desk: help_desk,
             _uploading: uploading,
@@ -109,14 +120,17 @@ impl Scene {
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
         let entry = self.entry.to_string();
         let upload = self.upload.to_string();
-        let file = match (forms::concerns(command), screening::concerns(command)) {
-            (true, _) => forms::FILE,
-            (false, true) => screening::FILE,
-            (false, false) => uploads::FILE,
+        let (is_screened, is_graded) = (screening::concerns(command), grading::concerns(command));
+        let file = match (forms::concerns(command), is_screened, is_graded) {
+            (true, ..) => forms::FILE,
+            (_, true, _) => screening::FILE,
+            (.., true) => grading::FILE,
+            (false, false, false) => uploads::FILE,
         };
+        let corpus = if is_graded { &self.graded.corpus } else { &self.screened.corpus };
         let waiver = self.screened.waiver.to_string();
         let (blob, hold) = (self.retained.blob.to_string(), self.retained.hold.to_string());
-        let table: [(&str, &str); 26] = [
+        let table: [(&str, &str); 27] = [
             ("ENTRY", &entry),
             ("UPLOAD_ID", &upload),
             ("BLOB", &blob),
@@ -127,7 +141,8 @@ impl Scene {
             ("RULE", screening::RULE),
             ("PLACE", screening::PLACE),
             ("WAIVER", &waiver),
-            ("CORPUS", &self.screened.corpus),
+            ("CORPUS", corpus),
+            ("QUESTION", grading::QUESTION),
             ("DIGEST", &self.digest),
             ("KEY_FILE", "key"),
             ("OWNER", "somebody"),

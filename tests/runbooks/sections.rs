@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use maple_router::daemon::ROOMS;
+use maple_router::grading::card as grading;
 use maple_router::grey_queue::card::RUNBOOK;
 use maple_router::grey_queue::store::Notice;
 use maple_router::ports::RUNBOOKS;
@@ -78,8 +79,9 @@ fn every_alert_of_prometheus_has_a_section_of_its_own() {
     found.extend(headings(&in_runbooks(maple_router::forms::card::RUNBOOK)));
     found.extend(headings(&in_runbooks(retention::RUNBOOK)));
     found.extend(headings(&in_runbooks(screening::RUNBOOK)));
+    found.extend(headings(&in_runbooks(grading::RUNBOOK)));
     let missing: Vec<_> = names.iter().filter(|name| !found.contains(**name)).collect();
-    assert!(missing.is_empty(), "rb-009 to rb-014 say nothing of {missing:?}");
+    assert!(missing.is_empty(), "rb-009 to rb-015 say nothing of {missing:?}");
     let gone: Vec<_> = found
         .iter()
         .filter(|name| name.starts_with("MapleRouter") && !names.contains(name.as_str()))

@@ -5,7 +5,7 @@
 //! Events come from a subscription in memory that keeps Pub/Sub's promises and no more, or from the outbox of the same
 //! PostgreSQL, by schema `router` and the real source.
 //!
-//! Screening has a simulation of its own, on the same clock ([`screening`]).
+//! Screening and grading have simulations of their own, on the same clock ([`screening`], [`grading`]).
 //!
 //! `SIM_SEQUENCES` (100), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
 //! that belongs into `stories.rs`.
@@ -14,6 +14,7 @@ mod checks;
 mod clock;
 mod coverage;
 mod generate;
+mod grading;
 mod help_desk;
 mod history;
 mod ops;

@@ -10,8 +10,14 @@ use serde_json::json;
 
 use super::*;
 
-const CONTENT: Variant =
-    Variant { audit_readable: false, with_011: true, router: true, content: true, screening: false };
+const CONTENT: Variant = Variant {
+    audit_readable: false,
+    with_011: true,
+    router: true,
+    content: true,
+    screening: false,
+    grading: false,
+};
 const PLAIN: ReplayOptions<'_> = ReplayOptions { force: None, replan: false };
 const REPLAN: ReplayOptions<'_> = ReplayOptions { force: None, replan: true };
 

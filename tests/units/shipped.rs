@@ -71,7 +71,7 @@ fn commented(config: &str) -> Vec<(String, String, String)> {
         let Some((key, rest)) = line.strip_prefix('#').and_then(|line| line.split_once(" = ")) else {
             continue;
         };
-        if key.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+        if key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
             found.push((section.clone(), key.to_owned(), rest.to_owned()));
         }
     }
@@ -132,6 +132,7 @@ const DAEMON: &str = "maple-router.service";
 const SWEEP: &str = "maple-router-sweep.service";
 const COLLECTOR: &str = "maple-router-gc.service";
 const SCREENER: &str = "maple-router-screener.service";
+const GRADER: &str = "maple-router-grader.service";
 
 #[test]
 fn the_daemon_is_given_the_stop_timeout_and_it_suffices() {
@@ -289,9 +290,34 @@ fn the_screener_carries_the_same_hardening_under_an_identity_of_its_own() {
 }
 
 #[test]
+fn the_grader_carries_the_same_hardening_under_an_identity_of_its_own() {
+    let rest = |unit: &str| -> Vec<(String, String)> {
+        let own = |key: &str| OWN.contains(&key) || COLLECTORS.contains(&key);
+        settings(unit, "Service").into_iter().filter(|(key, _)| !own(key)).collect()
+    };
+    assert_eq!(rest(DAEMON), rest(GRADER));
+    assert_eq!(setting(GRADER, "Service", "ExecStart"), "/usr/bin/maple-router grade");
+    assert_eq!(setting(GRADER, "Service", "Type"), "notify");
+    assert_eq!(setting(GRADER, "Service", "RestartPreventExitStatus"), "78 2");
+    for key in ["User", "Group"] {
+        assert_eq!(setting(GRADER, "Service", key), "maple-grader");
+    }
+    // It writes no file: what was spoken is passed on from memory.
+    let environment: Vec<_> =
+        settings(GRADER, "Service").into_iter().filter(|(key, _)| key == "Environment").collect();
+    assert_eq!(environment, []);
+    // Neither the daemon's secrets nor anybody else's.
+    let credentials = setting(GRADER, "Service", "LoadCredential");
+    assert_eq!(credentials, "maple-router:/etc/maple-router/grader");
+    for other in [DAEMON, COLLECTOR, SCREENER] {
+        assert_ne!(credentials, setting(other, "Service", "LoadCredential"));
+    }
+}
+
+#[test]
 fn the_users_are_in_the_groups_the_units_ask_for() {
     let users = text("maple-router.sysusers");
-    for unit in [DAEMON, COLLECTOR, SCREENER] {
+    for unit in [DAEMON, COLLECTOR, SCREENER, GRADER] {
         let user = setting(unit, "Service", "User");
         assert!(users.lines().any(|line| line.starts_with(&format!("u {user} "))), "{users}");
         for group in setting(unit, "Service", "SupplementaryGroups").split(' ') {

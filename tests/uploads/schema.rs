@@ -12,8 +12,14 @@ use maple_router::uploads::store::UploadStore;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-const WITH_CONTENT: Variant =
-    Variant { audit_readable: false, with_011: true, router: true, content: true, screening: false };
+const WITH_CONTENT: Variant = Variant {
+    audit_readable: false,
+    with_011: true,
+    router: true,
+    content: true,
+    screening: false,
+    grading: false,
+};
 
 struct Scene {
     db: TestDatabase,

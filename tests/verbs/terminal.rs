@@ -224,7 +224,17 @@ async fn lifecycles_are_shown_as_the_program_goes_by_them() {
     let names: Vec<&Value> = listed.as_array().expect("a list").iter().map(|one| &one["name"]).collect();
     assert_eq!(
         names,
-        ["submission", "outbox", "grey_queue", "upload", "version", "blob", "screening"],
+        [
+            "submission",
+            "outbox",
+            "grey_queue",
+            "upload",
+            "version",
+            "blob",
+            "screening",
+            "grading",
+            "grading_job"
+        ],
         "{listed:#}"
     );
     let shown = run(&stage, &["lifecycle", "show", "submission", "--json"]).await.json().expect("JSON");

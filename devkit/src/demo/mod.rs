@@ -1,14 +1,16 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
 //! Reading order: `scenarios` is what is played and expected, `theatre` what runs (`uploads` its part of files), `play` who plays
-//! (`bringing` whoever has a file), `review`, `versions`, `retention` and `screening` the last acts, `watch` and `narration` what the reader sees, `evidence` and
-//! `verdict` what counts. Nothing is judged by the router's own word: only rows, audit rows, mails at the relay, and the dead-letter
+//! (`bringing` whoever has a file), `review`, `versions`, `retention`, `screening` and `grading` the last acts, `watch` and `narration` what the reader
+//! sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own word: only rows, audit rows, mails at the relay, and the dead-letter
 //! topic, or schema `router` where that is the source.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
 
 mod bringing;
 mod evidence;
+mod grader;
+mod grading;
 mod journal;
 mod link;
 mod narration;
@@ -85,10 +87,10 @@ pub async fn run(options: Options) -> Result<Ending> {
     let printing = narrator.spawn();
     let parts = match options.source {
         Source::Pubsub => {
-            "PostgreSQL, clamd, Pub/Sub, a relay, IAM, an object store, a help desk, a judge and Slack"
+            "PostgreSQL, clamd, Pub/Sub, a relay, IAM, an object store, a help desk, a judge, a grader and Slack"
         }
         Source::Postgres => {
-            "PostgreSQL with schema router, clamd, a relay, IAM, an object store, a help desk, a judge and Slack"
+            "PostgreSQL with schema router, clamd, a relay, IAM, an object store, a help desk, a judge, a grader and Slack"
         }
     };
     narrator.print(&format!("maple-router demo: starting {parts}"), Tone::Bold);
@@ -187,6 +189,12 @@ async fn show(
     narrator.headline(format!("{}. screening: {}", played.len() + 5, screening::STORY));
     tokio::select! {
         acted = screening::play(theatre, narrator, &mut report) => acted?,
+        () = watch.go_on() => {}
+    }
+    watch.look();
+    narrator.headline(format!("{}. grading: {}", played.len() + 6, grading::STORY));
+    tokio::select! {
+        acted = grading::play(theatre, narrator, &mut report) => acted?,
         () = watch.go_on() => {}
     }
     watch.look();

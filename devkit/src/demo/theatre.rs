@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Options;
 use super::evidence::WITNESS;
+use super::grader::{self, Grader};
 use super::policy;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use super::screener::{IDEAS, SKILLS, Screener};
@@ -48,6 +49,9 @@ pub(super) struct Theatre {
     pub(super) help_desk: HelpDesk,
     pub(super) uploads: Uploads,
     pub(super) screener: Screener,
+    pub(super) grader: Grader,
+    /// Port of the review desk.
+    pub(super) desk: u16,
     _cluster: Cluster,
     pub(super) binary: PathBuf,
     /// Holds the directory's lock.
@@ -70,6 +74,7 @@ impl Theatre {
         of_source.variant.router = true;
         of_source.variant.content = true;
         of_source.variant.screening = true;
+        of_source.variant.grading = true;
         let database = cluster.database(of_source.variant).await?;
         let settings = StageOptions {
             retry: RETRY,
@@ -81,7 +86,7 @@ impl Theatre {
         let stage = Stage::on(database, settings).await?;
         let feedback = Form { name: "Feedback".to_owned(), ..Form::new(FEEDBACK.0).mail_to(FEEDBACK.1) };
         let screened = [IDEAS, SKILLS].map(|(form, to)| Form::new(form).mail_to(to));
-        forms::load_into(&stage.database, &[&[feedback], &screened[..]].concat()).await?;
+        forms::load_into(&stage.database, &[&[feedback], &screened[..], &grader::forms()].concat()).await?;
         stage.broker.create_subscription(SubscriptionSpec::new(WITNESS, DEAD_TOPIC))?;
         if options.source == Source::Postgres {
             // No part uses the broker here; with it down, none could.
@@ -91,13 +96,15 @@ impl Theatre {
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let uploads = Uploads::open(&options.dir, &stage.google).await?;
         let mut screener = Screener::open(&options.dir, &stage.database).await?;
+        let mut grader = Grader::open(&options.dir, &stage.database).await?;
+        let (desk, of_desk) = desk(&options.dir, &stage.database.url_as("maple_desk"))?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}{}{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{of_desk}{}{}{}{}{}{}",
             installed(&stage).await?,
-            desk(&options.dir, &stage.database.url_as("maple_desk"))?,
             tickets(&options.dir, &help_desk)?,
             uploads.settings,
             screener.settings,
+            grader.settings,
             policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?,
             collecting::settings(
                 &stage.google,
@@ -109,9 +116,21 @@ impl Theatre {
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
         screener.start(&options.binary, router.config())?;
+        grader.start(&options.binary, router.config())?;
         write_wrapper(options, &stage, &router)?;
         let binary = options.binary.clone();
-        Ok(Self { router, stage, help_desk, uploads, screener, _cluster: cluster, binary, _lock: lock })
+        Ok(Self {
+            router,
+            stage,
+            help_desk,
+            uploads,
+            screener,
+            grader,
+            desk,
+            _cluster: cluster,
+            binary,
+            _lock: lock,
+        })
     }
 
     /// Runs another verb beside the router, with the router's own configuration.
@@ -165,16 +184,17 @@ fn refuse(stage: &Stage, which: impl Fn(&Reply) -> bool) {
     }
 }
 
-/// The review desk's settings, and its secret.
-fn desk(dir: &Path, database: &str) -> Result<String> {
+/// The review desk's port and settings, and its secret.
+fn desk(dir: &Path, database: &str) -> Result<(u16, String)> {
     let (port, secret) = (free_port()?, dir.join("desk-secret"));
     fs::write(&secret, format!("{:032x}{:032x}\n", rand::random::<u128>(), rand::random::<u128>()))?;
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
-    Ok(format!(
+    let settings = format!(
         "[grey_queue]\nauto = [\"exhausted\", \"no_actions\", \"unknown_submission\"]\n[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
          database_url = \"{database}\"\n[desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
         secret.display()
-    ))
+    );
+    Ok((port, settings))
 }
 
 /// The help desk's settings, and its credentials.

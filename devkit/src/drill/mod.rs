@@ -9,6 +9,7 @@ mod delivery_tracking;
 mod events;
 mod failures;
 mod forms;
+mod grading;
 pub mod message;
 mod operation;
 mod outages;
@@ -68,6 +69,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         forms::STEPS,
         retention::STEPS,
         screening::STEPS,
+        grading::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

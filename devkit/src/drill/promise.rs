@@ -11,7 +11,7 @@ pub(super) struct Promise<'a> {
     pub(super) submissions: &'a [Uuid],
     /// `check` fails at this line.
     pub(super) failing: &'a str,
-    /// `dlq list` names this kind.
+    /// `dlq list` names this kind, and `grading messages --dead` this reason.
     pub(super) kind: &'a str,
 }
 
@@ -42,6 +42,12 @@ impl Promise<'_> {
             ["maple-router", "gc", "status"] => answer.out.contains("blobs have no reference"),
             ["maple-router", "gc", "reconcile"] => answer.out.contains("objects that no row names"),
             ["maple-router", "screening", "jobs", ..] => answer.out.contains("tier1-scan"),
+            ["maple-router", "grading", "list", ..] => names_one(),
+            ["maple-router", "grading", "messages", "--dead"] => answer.out.contains(self.kind),
+            ["maple-router", "grading", "messages"] => answer.out.contains("request"),
+            ["maple-router", "grading", "sla", ..] => {
+                answer.out.contains("stage") || answer.out.contains("STAGE")
+            }
             ["maple-router", "forms", "list"] => answer.out.contains("FOLLOWS"),
             ["maple-router", "uploads", "list", ..] => {
                 answer.out.contains("upload") || answer.out.contains("UPLOAD")

@@ -54,6 +54,8 @@ mode = "on"
 [screening.judge]
 base_url = "http://127.0.0.1:9/v1"
 model = "nobody"
+[grading]
+mode = "on"
 "#;
 
 /// All running parts.
@@ -103,6 +105,7 @@ impl World {
             Form::new("forgotten").mail_to("a@example.org"),
             Form::new("nobody"),
             Form::new("screened").mail_to("a@example.org"),
+            Form::new("graded").mail_to("a@example.org"),
             Form::new("ticketed").mail_to("a@example.org").ticket_in("General"),
         ];
         forms::load_into(&stage.database, &forms).await?;
@@ -133,7 +136,7 @@ impl World {
         let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;
         let owner = stage.database.owner_url();
-        for schema in ["--router", "--content", "--screening"] {
+        for schema in ["--router", "--content", "--screening", "--grading"] {
             let migrated = stage.verb(&options.binary, &["migrate", schema, "--owner-url", &owner]).await?;
             if migrated.code != Some(0) {
                 bail!("migrate {schema}: {migrated:?}");

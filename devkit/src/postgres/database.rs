@@ -33,11 +33,20 @@ pub struct Variant {
     pub content: bool,
     /// The optional schema `screening` is there, on top of `router` (`migrations/screening/`).
     pub screening: bool,
+    /// The optional schemas of grading are there, on top of `router` (`migrations/grading/`).
+    pub grading: bool,
 }
 
 impl Default for Variant {
     fn default() -> Self {
-        Self { audit_readable: false, with_011: true, router: false, content: false, screening: false }
+        Self {
+            audit_readable: false,
+            with_011: true,
+            router: false,
+            content: false,
+            screening: false,
+            grading: false,
+        }
     }
 }
 
@@ -56,6 +65,9 @@ impl Variant {
         if self.screening {
             files.extend(sql_files(&migrations.join("screening"))?);
         }
+        if self.grading {
+            files.extend(sql_files(&migrations.join("grading"))?);
+        }
         let readable = if self.audit_readable { "on" } else { "off" };
         let mut sql = format!("SET maple_router.audit_readable = '{readable}';\n");
         if self.router {
@@ -66,6 +78,11 @@ impl Variant {
         }
         if self.screening {
             sql.push_str("CREATE SCHEMA IF NOT EXISTS screening;\n");
+        }
+        if self.grading {
+            for schema in ["assessment", "mq", "grading"] {
+                sql += &format!("CREATE SCHEMA IF NOT EXISTS {schema};\n");
+            }
         }
         for file in files {
             sql += &fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;

@@ -22,6 +22,9 @@ BEGIN
     END IF;
 END
 $$;
+DELETE FROM router.desk_credentials WHERE role_cap = 'instructor';
+ALTER TABLE router.desk_credentials DROP CONSTRAINT desk_credentials_role_cap_check,
+    ADD CONSTRAINT desk_credentials_role_cap_check CHECK (role_cap IN ('viewer', 'reviewer', 'security', 'admin'));
 DELETE FROM router.grey_queue WHERE cause IN ('grading', 'grading_failed', 'grading_message');
 DELETE FROM router.grey_queue_causes WHERE cause IN ('grading', 'grading_failed', 'grading_message');
 DROP INDEX IF EXISTS router.outbox_pending_graded;

@@ -69,6 +69,13 @@ impl Authenticator {
         Ok(self.by_row(&credential, false).await.ok().map(|visitor| visitor.user))
     }
 
+    /// Whether a request for `path` brings any proof of a person.
+    #[must_use]
+    pub fn is_persons(&self, path: &str, headers: &HeaderMap) -> bool {
+        presented(path, headers, self.asserted.as_ref().map(|asserted| &asserted.header))
+            != Presented::Nothing
+    }
+
     async fn by_row(&self, credential: &Credential, wakes: bool) -> Result<Visitor, Problem> {
         let (kind, digest) = (credential.kind(), self.key.digest(credential));
         let found = self

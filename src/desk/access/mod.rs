@@ -1,10 +1,11 @@
 //! Who asks, and what they may: decisions (`origin`, `presented`, `life`, `credential`,
-//! `assertion`, `user`) and the `authenticator` that goes by them.
+//! `assertion`, `learner`, `user`) and the `authenticator` that goes by them.
 
 pub mod assertion;
 pub mod authenticator;
 pub mod credential;
 pub mod keys;
+pub mod learner;
 pub mod life;
 pub mod origin;
 pub mod presented;

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 
 use super::user::Role;
 use crate::desk::problem::Problem;
+use crate::grey_queue::decide::GRADING_QUEUE;
 use crate::kernel::words;
 
 words! {
@@ -38,6 +39,23 @@ impl Visitor {
     /// [`Problem`] 403 `role`.
     pub fn must(&self, at_least: Role) -> Result<(), Problem> {
         if self.role >= at_least { Ok(()) } else { Err(Problem::role(at_least, self.role)) }
+    }
+
+    /// Refuses whoever decides about nothing. That an instructor decides about one queue alone is seen to by the routes and by the decision.
+    ///
+    /// # Errors
+    /// [`Problem`] 403 `role`.
+    pub fn must_decide(&self) -> Result<(), Problem> {
+        if self.role == Role::Instructor { Ok(()) } else { self.must(Role::Reviewer) }
+    }
+
+    /// The one queue that this visitor sees; absent: every one.
+    #[must_use]
+    pub fn only_queue(&self) -> Option<&'static str> {
+        match self.role {
+            Role::Instructor => Some(GRADING_QUEUE),
+            Role::Viewer | Role::Reviewer | Role::Security | Role::Admin => None,
+        }
     }
 }
 

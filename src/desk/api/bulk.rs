@@ -11,6 +11,7 @@ use super::command::remedy;
 use super::content::{Content, Named, word};
 use super::document::{BulkHeaders, DecidesMany};
 use super::{ApiState, Decider, schema};
+use crate::desk::access::{Role, Visitor};
 use crate::desk::bulk::{self, MOST, Selected, Selection, carry_out, moment};
 use crate::desk::filters;
 use crate::desk::problem::Problem;
@@ -105,9 +106,11 @@ struct BulkFilter {
     responses((status = 200, description = "what became of each", body = schema::Report), DecidesMany))]
 pub(super) async fn bulk(
     State(state): State<ApiState>,
+    visitor: Visitor,
     Decider(person): Decider,
     content: Content<Bulk>,
 ) -> Result<Response, Problem> {
+    visitor.must(Role::Reviewer)?;
     let Content { body, named } = content;
     body.only_own_members()?;
     let selection = body.selection(&person.name)?;

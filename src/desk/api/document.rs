@@ -20,6 +20,7 @@ use utoipa::openapi::{
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _};
 
 use super::schema;
+use crate::desk::access::learner;
 use crate::desk::access::presented::COOKIE;
 use crate::desk::filters::{LIMIT, MOST};
 use crate::desk::problem::Kind;
@@ -30,7 +31,8 @@ use crate::web::problem::{CONTENT_TYPE, ProblemKind as _};
 
 /// The description before any path is in it.
 pub(super) fn head() -> OpenApi {
-    let about = "What waits for a person: entries of the review queue, and decisions about them; runs of screening.\n\n\
+    let about = "What waits for a person: entries of the review queue, and decisions about them; runs of screening; grades, and \
+        what learners follow.\n\n\
         A decision names the version that was seen, by `If-Match` or by a member `version`. A request with an `Idempotency-Key` is \
         carried out once: for 24 hours the same request is given the same answer. Whatever is refused is \
         `application/problem+json` with `type`, `detail` and `remedy`, and has changed nothing.";
@@ -38,10 +40,15 @@ pub(super) fn head() -> OpenApi {
         "Made on the host: sudo maple-router desk token NAME. It has a role of its own, at most the user's.",
     ));
     let session = ApiKeyValue::with_description(COOKIE, "A browser's session, after a login link.");
+    let learner = ApiKeyValue::with_description(
+        learner::COOKIE,
+        "A learner's, for one submission, after a ticket: reads that submission's grade and events.",
+    );
     let components = ComponentsBuilder::new()
         .schema("Problem", schema::Problem::schema())
         .security_scheme("token", SecurityScheme::Http(token.build()))
-        .security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(session)));
+        .security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(session)))
+        .security_scheme("learner", SecurityScheme::ApiKey(ApiKey::Cookie(learner)));
     OpenApiBuilder::new()
         .info(
             InfoBuilder::new()
@@ -107,6 +114,22 @@ pub(super) struct Decides;
 pub(super) struct DecidesMany;
 /// Refusals of another run.
 pub(super) struct Rescreens;
+/// Refusals of a grade, and of a ticket.
+pub(super) struct Assesses;
+/// Refusals of what learners see.
+pub(super) struct Learns;
+
+impl IntoResponses for Assesses {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        refusals(&[&ANY, &CHANGE, &DECISION])
+    }
+}
+
+impl IntoResponses for Learns {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        refusals(&[&ANY, &[Kind::Role, Kind::Ticket]])
+    }
+}
 
 impl IntoResponses for Reads {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
@@ -172,6 +195,27 @@ pub(super) struct DecisionHeaders;
 pub(super) struct BulkHeaders;
 /// Parameters of the list.
 pub(super) struct ListParameters;
+/// The id of a submission in a path, or of an attempt at it.
+pub(super) struct AssessmentPath;
+/// A learner's ticket.
+pub(super) struct TicketParameter;
+
+impl IntoParams for AssessmentPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let id = schema::text_of(SchemaFormat::KnownFormat(KnownFormat::Uuid));
+        let about = "the submission; for people also an attempt at grading it";
+        vec![parameter(ParameterIn::Path, "submission", about, id)]
+    }
+}
+
+impl IntoParams for TicketParameter {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(128)).build();
+        let about = "a ticket, which is spent: it sets the cookie";
+        vec![parameter(ParameterIn::Query, "ticket", about, text.into())]
+    }
+}
+
 /// The id of a run, or of its submission, in a path.
 pub(super) struct RunPath;
 /// Parameters of the list of runs.
@@ -252,12 +296,12 @@ impl IntoParams for ListParameters {
             ),
             (
                 "cause",
-                "of this cause: `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`",
+                "of this cause: `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`, `grading`, `grading_failed`, `grading_message`",
                 schema::filter(),
             ),
             ("reason", "with this reason: the cause's own word", schema::filter()),
             ("form", "of this form", schema::filter()),
-            ("queue", "of this queue: `operations`, `security`", schema::filter()),
+            ("queue", "of this queue: `operations`, `security`, `screening`, `grading`", schema::filter()),
             ("assignee", "under review by `me`, by `none`, or by this user", schema::filter()),
             (
                 "subject",

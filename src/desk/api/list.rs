@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::document::{ListParameters, Reads};
 use super::{ApiState, schema};
 use crate::desk::access::Visitor;
+use crate::desk::confined::narrow;
 use crate::desk::filters::Listed;
 use crate::desk::problem::Problem;
 use crate::grey_queue::store::Depth;
@@ -32,7 +33,8 @@ pub(super) async fn list(
     visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Page>, Problem> {
-    let Listed { filter, limit, after } = Listed::of_query(&query.unwrap_or_default(), &visitor.user)?;
+    let Listed { mut filter, limit, after } = Listed::of_query(&query.unwrap_or_default(), &visitor.user)?;
+    narrow(&mut filter, &visitor);
     let page = state.commands.store.list(&filter, limit, after.as_ref()).await?;
     let items = page.items.into_iter().map(EntryItem::of).collect();
     Ok(Json(Page { items, next_cursor: page.next_cursor, as_of: page.as_of }))
@@ -48,7 +50,11 @@ pub(super) struct Summary {
 /// Counts the open entries by state, queue and cause.
 #[utoipa::path(get, path = "/api/grey-queue/summary", tag = "entries",
     responses((status = 200, description = "the counts", body = schema::Summary), Reads))]
-pub(super) async fn summary(State(state): State<ApiState>) -> Result<Json<Summary>, Problem> {
-    let items = state.commands.store.summary().await?;
+pub(super) async fn summary(
+    State(state): State<ApiState>,
+    visitor: Visitor,
+) -> Result<Json<Summary>, Problem> {
+    let mut items = state.commands.store.summary().await?;
+    items.retain(|depth| visitor.only_queue().is_none_or(|queue| depth.queue == queue));
     Ok(Json(Summary { open: items.iter().map(|depth| depth.count).sum(), items }))
 }

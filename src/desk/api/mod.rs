@@ -1,8 +1,9 @@
-//! The API `/api/grey-queue` and `/api/screening`, and its description `/api/openapi.json`, which is generated from the handlers.
+//! The API `/api/grey-queue`, `/api/screening` and `/api/assessments`, and its description `/api/openapi.json`, which is generated from the handlers.
 //!
 //! Reads show what `queries::review` composes, decisions go through `decide` and
 //! `bulk`: nothing is decided here. If we die, nothing is owed.
 
+mod assessments;
 mod bulk;
 mod changes;
 mod command;
@@ -21,18 +22,29 @@ use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
+use tokio::sync::watch;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::access::{Role, Visitor};
+use super::access::Visitor;
+use super::confined::confined;
 use super::decide::person;
+use super::follow::{self, Follow, Listen};
+use super::grades::Grades;
 use super::live::Live;
 use super::problem::Problem;
+use crate::config::{Config, Pooling};
+use crate::db::PoolOptions;
 use crate::grey_queue::commands::Commands;
 use crate::grey_queue::decide::Person;
+use crate::kernel::jobs::listener::Listener;
+use crate::ops::rng::Rng;
+use crate::ports::Clock;
 use crate::screening::store::ScreeningStore;
+
+pub(super) use assessments::refused;
 
 /// What the API needs. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -43,23 +55,51 @@ pub struct ApiState {
     pub screening: ScreeningStore,
     /// The changes of the same queue.
     pub live: Live,
+    /// What people grade, over the same connections.
+    pub(crate) grades: Grades,
+    /// What learners follow.
+    follow: Follow,
+    /// The origin of tickets.
+    rng: Arc<Rng>,
 }
 
 impl ApiState {
     /// The API of `commands`, whose store has the desk's own connections.
     #[must_use]
-    pub fn new(commands: Commands) -> Self {
+    pub fn new(commands: Commands, config: watch::Receiver<Arc<Config>>, rng: Arc<Rng>) -> Self {
+        let clock = Arc::clone(&commands.clock);
+        let commands = Arc::new(commands);
+        let grades = Grades::new(Arc::clone(&commands), config.clone());
+        let listen: Listen = Arc::new({
+            let clock = Arc::clone(&clock);
+            move || listener(&config.borrow(), Arc::clone(&clock))
+        });
+        let follow = Follow::new(grades.store.clone(), clock, listen);
         let live = Live::new(commands.store.clone(), Arc::clone(&commands.clock));
         let screening = ScreeningStore::new(commands.store.pool().clone(), "desk");
-        Self { commands: Arc::new(commands), screening, live }
+        Self { commands, screening, live, grades, follow, rng }
     }
+}
+
+/// The listener to what moves, as the daemon's role; silent where a proxy carries no notifications, or the password cannot be read.
+fn listener(config: &Config, clock: Arc<dyn Clock>) -> Listener {
+    let database = &config.database;
+    if database.said_pooling() == Some(Pooling::Transaction) && database.listen_url.is_none() {
+        return Listener::silent();
+    }
+    let Ok(password) = config.database_password() else { return Listener::silent() };
+    let mut options = PoolOptions::new(clock);
+    "maple-router-desk".clone_into(&mut options.application_name);
+    options.password = password.map(|found| found.secret.expose().to_owned());
+    Listener::start(follow::CHANNEL, database.clone(), options)
 }
 
 /// The routes, behind the login.
 pub fn routes(state: ApiState) -> Router {
+    let entries = state.commands.store.clone();
     let (router, description) = paths().with_state(state).split_for_parts();
     let text: Arc<str> = document::text(&description).into();
-    router.layer(Extension(text))
+    confined(router.layer(Extension(text)), entries)
 }
 
 /// The description of the API.
@@ -92,10 +132,17 @@ fn paths() -> OpenApiRouter<ApiState> {
         .routes(routes!(screening::sla))
         .routes(routes!(screening::show))
         .routes(routes!(screening::again))
+        .routes(routes!(assessments::show))
+        .routes(routes!(assessments::review))
+        .routes(routes!(assessments::ticket))
         .routes(routes!(document::openapi))
         .layer(from_fn(no_query));
     let lists = OpenApiRouter::with_openapi(document::head());
-    lists.routes(routes!(list::list)).routes(routes!(screening::list)).merge(plain)
+    lists
+        .routes(routes!(list::list))
+        .routes(routes!(screening::list))
+        .routes(routes!(assessments::events))
+        .merge(plain)
 }
 
 /// Refuses parameters where there are none: what is misspelt, or belongs elsewhere, would otherwise do nothing, silently.
@@ -124,7 +171,8 @@ impl<S: Send + Sync> FromRequestParts<S> for EntryId {
     }
 }
 
-/// Somebody who may decide: a viewer is refused before anything else is looked at.
+/// Somebody who may decide: a viewer is refused before anything else is looked at. That an instructor decides about one queue alone, and
+/// about one entry at a time, is seen to by the routes (`confined`), and by the decision itself.
 struct Decider(Person);
 
 impl<S: Send + Sync> FromRequestParts<S> for Decider {
@@ -132,7 +180,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Decider {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let visitor = Visitor::from_request_parts(parts, state).await?;
-        visitor.must(Role::Reviewer)?;
+        visitor.must_decide()?;
         Ok(Self(person(&visitor)))
     }
 }

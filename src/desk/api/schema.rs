@@ -82,6 +82,12 @@ pub(super) fn state() -> RefOr<Schema> {
     one_of(Stage::ALL.iter().map(|state| state.label()))
 }
 
+/// A state of an entry, or of an attempt at grading.
+fn any_state() -> RefOr<Schema> {
+    let attempts = crate::grading::table::State::ALL.iter().map(|state| state.label());
+    one_of(Stage::ALL.iter().map(|state| state.label()).chain(attempts))
+}
+
 pub(super) fn verb() -> RefOr<Schema> {
     one_of(Verb::ALL.iter().map(|verb| verb.label()))
 }
@@ -104,8 +110,10 @@ macro_rules! documents {
     )*};
 }
 
+mod assessments;
 mod screening;
 
+pub(super) use assessments::{AssessmentOrTold, CriterionGiven, FeedbackGiven, Graded, Ticket};
 pub(super) use screening::{
     Rescreened, ScreenedForms, ScreeningJobs, ScreeningRuns, ScreeningStory, ScreeningTimes,
     ScreeningWaivers, run_state,
@@ -125,10 +133,10 @@ documents! {
         detail: String,
         /// What to do next.
         remedy: String,
-        /// `version_conflict`: the entry's state now.
-        #[schema(required = false, schema_with = state)]
+        /// `version_conflict`: the entry's state now, or the attempt's.
+        #[schema(required = false, schema_with = any_state)]
         state: Option<String>,
-        /// `version_conflict`, `precondition_failed`: the entry's version now.
+        /// `version_conflict`, `precondition_failed`: the version now.
         #[schema(required = false, nullable = false)]
         version: Option<i64>,
         /// `version_conflict`: who changed it.
@@ -143,6 +151,9 @@ documents! {
         /// `open_twin`: the entry that is open.
         #[schema(required = false, nullable = false)]
         entry: Option<Uuid>,
+        /// `guard`: of a grade, the rule that it breaks.
+        #[schema(required = false, nullable = false)]
+        rule: Option<String>,
         /// `guard`: the member that is at fault.
         #[schema(required = false, nullable = false)]
         field: Option<String>,
@@ -225,11 +236,12 @@ documents! {
         /// Its state.
         #[schema(schema_with = state)]
         state: String,
-        /// `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`.
+        /// `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`, `screening`, `screening_job`, `grading`, `grading_failed`,
+        /// `grading_message`.
         cause: String,
         /// The cause's own word.
         reason: String,
-        /// Whose it is: `operations`, `security`.
+        /// Whose it is: `operations`, `security`, `screening`, `grading`.
         queue: String,
         /// What it is about.
         subject: Subject,

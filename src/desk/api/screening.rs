@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::content::{Content, Named};
 use super::document::{BulkHeaders, Reads, Rescreens, RunParameters, RunPath};
 use super::{ApiState, Decider, schema};
+use crate::desk::access::{Role, Visitor};
 use crate::desk::decide::Repeat;
 use crate::desk::problem::{Kind, Problem};
 use crate::desk::store::idempotency::{keep, once};
@@ -109,10 +110,12 @@ pub(super) struct Again {
     responses((status = 200, description = "the run that was opened", body = schema::Rescreened), Rescreens))]
 pub(super) async fn again(
     State(state): State<ApiState>,
+    visitor: Visitor,
     Decider(person): Decider,
     RunId(id): RunId,
     content: Content<Again>,
 ) -> Result<Response, Problem> {
+    visitor.must(Role::Reviewer)?;
     let Content { body, named } = content;
     let reason = body.reason.filter(|reason| !reason.trim().is_empty());
     let reason = reason.ok_or_else(|| Problem::guard("reason", "Another run has a reason."))?;

@@ -4,8 +4,9 @@ use askama::Template;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::assessment::{self, AssessmentView};
 use super::decision::{self, Action, Conflict, FieldError, HistoryLine, NotNow, Typed};
-use super::frame::{self, Frame, Problem};
+use super::frame::{Frame, Problem};
 use super::queue::EntryLine;
 use super::story::{LetterView, RunView, Story};
 use super::{assets, entry, filters, plain, queue, when};
@@ -155,6 +156,8 @@ pub enum SubjectView {
     Letter(Box<LetterView>),
     /// A run of screening.
     Run(Box<RunView>),
+    /// A work that waits for a grade.
+    Assessment(Box<AssessmentView>),
     /// Nothing that can be shown: purged, or unreadable now. Why, and what to do.
     Away(String),
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use url::form_urlencoded::byte_serialize;
 use uuid::Uuid;
 
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::{assets, forms, plain, when};
 
 /// The page at `/forms`.

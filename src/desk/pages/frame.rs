@@ -15,6 +15,9 @@ pub(super) const SECTIONS: [(&str, &str, &str); 6] = [
     ("api", "/api", "API"),
 ];
 
+/// Sections of whoever sees one queue alone.
+const EVERYBODYS: [&str; 3] = ["queue", "lifecycles", "api"];
+
 /// The surroundings of a page's content.
 #[derive(Debug, Clone)]
 pub struct Frame {
@@ -30,13 +33,22 @@ pub struct Frame {
     pub list: QueueFilters,
     /// Whether this desk streams changes at `/live`.
     pub live: bool,
+    /// Whether the reader sees one queue alone, and no section beside.
+    pub confined: bool,
 }
 
 impl Frame {
     /// A frame with nothing to say.
     #[must_use]
     pub const fn new(now: Timestamp, viewer: Option<Viewer>) -> Self {
-        Self { now, viewer, flash: None, problems: Vec::new(), list: QueueFilters::new(), live: true }
+        let list = QueueFilters::new();
+        Self { now, viewer, flash: None, problems: Vec::new(), list, live: true, confined: false }
+    }
+
+    /// The sections that the reader may open: id, path, name.
+    pub(super) fn sections(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        let is_open = |section: &&(&str, &str, &str)| !self.confined || EVERYBODYS.contains(&section.0);
+        SECTIONS.iter().filter(is_open).copied().collect()
     }
 }
 

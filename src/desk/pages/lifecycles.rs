@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::diagram::{self, Drawing};
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::{assets, plain, when};
 use crate::kernel::describe::Described;
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use jiff::Timestamp;
 
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::{assets, plain, when};
 
 /// The page of a login link: one button spends it. A preview of the link in a chat spends nothing.

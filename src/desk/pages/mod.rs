@@ -5,6 +5,7 @@
 //! an inline script or style. A view never names an address or a field's value in a URL or a title: URLs are made here,
 //! of ids, closed words and the filters that the reader typed.
 
+pub mod assessment;
 pub mod assets;
 pub mod decision;
 pub mod diagram;

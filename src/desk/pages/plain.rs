@@ -20,7 +20,9 @@ pub fn heading(cause: &str, reason: &str) -> &'static str {
         ("dead_letter", _) => "A dead letter",
         ("screening", _) => "Screening asks a person",
         ("screening_job", _) => "A screening job failed for good",
-        ("grading", _) => "Grading asks a person",
+        ("grading", _) => "A work waits for a person's grade",
+        ("grading_failed", _) => "Grading failed: a grade is owed",
+        ("grading_message", _) => "A message of grading was set aside",
         _ => "Something needs a decision",
     }
 }
@@ -85,6 +87,21 @@ pub fn meaning(cause: &str, reason: &str) -> &'static str {
         }
         ("screening_job", _) => {
             "Its submission waits. Redrive the job once the cause is gone, or have the submission screened again (screening rescreen)."
+        }
+        ("grading", _) => {
+            "The grader is not sure enough to have the last word. Read the work and grade it below: the learner is told then, and the mail \
+             goes that waits for it."
+        }
+        ("grading_failed", "timeout") => {
+            "There was no grade in time, and one is still owed. Once the grader answers again, redrive it: another attempt begins; or let \
+             the mail go without a grade (grading release)."
+        }
+        ("grading_failed", _) => {
+            "The work could not be graded, and a grade is still owed. Mend the cause, then redrive it; or let the mail go without a grade \
+             (grading release)."
+        }
+        ("grading_message", _) => {
+            "Somebody wrote what nobody can take in. It is kept: grading messages --dead says what is wrong with it."
         }
         _ => "It waits until a person decides.",
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::decision::Command;
 pub use super::filters::{Choice, QueueFilters};
 use super::filters::{Offered, options};
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::{assets, filters, plain, when};
 
 /// An end nearer than this is shown in the list.

@@ -3,7 +3,7 @@
 use askama::Template;
 use jiff::Timestamp;
 
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::queue::{QueueFilters, StateCount};
 use super::submissions::SubmissionFilters;
 use super::{assets, plain, when};

@@ -6,7 +6,7 @@ use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
 use super::filters::{self, Choice, href};
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::queue::{self, EntryLine};
 use super::story::Story;
 use super::{assets, plain, when};

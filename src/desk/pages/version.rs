@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::filters::{self, Choice};
 use super::forms::{self, Follows, Move, Overtaken, Place, Possible, shell, version_path};
-use super::frame::{self, Frame};
+use super::frame::Frame;
 use super::{assets, plain, version, when};
 
 /// The page at `/forms/FORM/NUMBER`; with `overtaken`, the answer 409; with a problem, 422.

@@ -20,6 +20,8 @@ words! {
         UnknownUser = "unknown_user",
         /// 403: another page asked for a change.
         Csrf = "csrf",
+        /// 403: a ticket or a cookie that does not open this.
+        Ticket = "ticket",
         /// 404.
         NotFound = "not_found",
         /// 405.
@@ -66,7 +68,7 @@ impl ProblemKind for Kind {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::Role | Self::UnknownUser | Self::Csrf => StatusCode::FORBIDDEN,
+            Self::Role | Self::UnknownUser | Self::Csrf | Self::Ticket => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::VersionConflict | Self::NotPossible | Self::OpenTwin | Self::SelectionChanged => {
@@ -93,6 +95,7 @@ impl ProblemKind for Kind {
             Self::Role => "Your role does not allow this",
             Self::UnknownUser => "You are not a user of this desk",
             Self::Csrf => "Another page asked for this change",
+            Self::Ticket => "The ticket does not open this",
             Self::NotFound => "There is nothing here",
             Self::MethodNotAllowed => "This cannot be asked here",
             Self::VersionConflict => "Somebody else was faster",

@@ -15,17 +15,17 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 
 use crate::desk::NAME;
-use crate::desk::access::Visitor;
 use crate::desk::access::authenticator::Authenticator;
 use crate::desk::access::origin::Origin;
 use crate::desk::access::presented::{API, is_bearer};
+use crate::desk::access::{Visitor, learner};
 use crate::desk::journal::EventName;
 use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login;
 use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS};
 use crate::desk::policy;
 use crate::desk::problem::{Kind, Paged, Problem};
-use crate::desk::stream::Streams;
+use crate::desk::stream::{Followers, Streams};
 use crate::desk::templates::{ProblemPage, ProblemView, Sent};
 use crate::journal;
 use crate::ports::Clock;
@@ -40,7 +40,7 @@ const BODY: usize = 64 * 1024;
 /// Template of the files that pages load.
 const FILES: &str = "/assets/{file}";
 /// Refusals that cost nothing to provoke. A database that is away is nobody's doing.
-const CHEAP: [Kind; 4] = [Kind::Unauthenticated, Kind::Host, Kind::RateLimited, Kind::Busy];
+const CHEAP: [Kind; 5] = [Kind::Unauthenticated, Kind::Ticket, Kind::Host, Kind::RateLimited, Kind::Busy];
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -48,6 +48,7 @@ pub(super) struct Shared {
     authenticator: Arc<Authenticator>,
     limits: Arc<RateLimits>,
     streams: Streams,
+    followers: Followers,
     bounds: Bounds,
     room: Room,
     page: ProblemPage,
@@ -59,12 +60,12 @@ impl Shared {
         origin: Origin,
         authenticator: Arc<Authenticator>,
         limits: Arc<RateLimits>,
-        streams: Streams,
+        (streams, followers): (Streams, Followers),
         bounds: Bounds,
         (page, clock): (ProblemPage, Arc<dyn Clock>),
     ) -> Self {
         let room = Room::new(bounds.at_once, bounds.answer);
-        Self { origin, authenticator, limits, streams, bounds, room, page, clock }
+        Self { origin, authenticator, limits, streams, followers, bounds, room, page, clock }
     }
 }
 
@@ -89,10 +90,15 @@ pub(super) fn around(open: Router, closed: Router, shared: Arc<Shared>) -> Route
         .layer(from_fn_with_state(shared, finish))
 }
 
-/// Finds out who asks, before any handler behind the login runs.
+/// Finds out who asks, before any handler behind the login runs. A learner is no user: on a learner's own routes the proof is handed on, and
+/// their handlers, which have no visitor then, judge it.
 async fn authenticate(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let trace = request.extensions().get::<Trace>().cloned().unwrap_or_default();
     trace.0.closed.get_or_init(|| ());
+    if let Some(proof) = learners(&shared.authenticator, &request) {
+        request.extensions_mut().insert(proof);
+        return next.run(request).await;
+    }
     let wakes = !is_stream(request.headers());
     let found = shared.authenticator.visitor(request.uri().path(), request.headers(), wakes).await;
     let visitor = match found.and_then(|visitor| shared.limits.request(&visitor.user).map(|()| visitor)) {
@@ -104,6 +110,14 @@ async fn authenticate(State(shared): State<Arc<Shared>>, mut request: Request, n
     next.run(request).await
 }
 
+/// What a learner's request brings, on a route that is for learners.
+fn learners(authenticator: &Authenticator, request: &Request) -> Option<learner::Proof> {
+    let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str)?;
+    let (uri, headers) = (request.uri(), request.headers());
+    let is_persons = authenticator.is_persons(uri.path(), headers);
+    learner::presented(request.method(), template, uri.query(), headers, is_persons)
+}
+
 /// Refuses what is not for us, and what there is no room or no time for.
 async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let ours = is_ours(&shared.origin, &request);
@@ -111,6 +125,7 @@ async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Ne
         return problem.into_response();
     }
     request.extensions_mut().insert(shared.streams.clone());
+    request.extensions_mut().insert(shared.followers.clone());
     request.extensions_mut().insert(shared.authenticator.key.clone());
     shared.room.answered::<Kind>(remembering(request, next)).await
 }

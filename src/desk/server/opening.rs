@@ -20,7 +20,7 @@ use crate::desk::journal::EventName;
 use crate::desk::limits::RateLimits;
 use crate::desk::login::{self, LoginParts};
 use crate::desk::store::credentials::Credentials;
-use crate::desk::stream::Streams;
+use crate::desk::stream::{Followers, Streams};
 use crate::desk::upkeep;
 use crate::journal;
 use crate::kernel::tasks::Tasks;
@@ -149,11 +149,12 @@ fn router(
         page: templates.login,
     });
     let streams = Streams::new(bounds.streams, bounds.stream, stop.clone(), Arc::clone(clock));
+    let followers = Followers(Streams::new(bounds.followers, bounds.follow, stop.clone(), Arc::clone(clock)));
     let shared = Shared::new(
         origin,
         Arc::clone(authenticator),
         limits,
-        streams,
+        (streams, followers),
         *bounds,
         (templates.problem, Arc::clone(clock)),
     );

@@ -3,7 +3,7 @@
 use crate::desk::access::{Role, User, Visitor};
 use crate::desk::pages::decision::{Action, Ask, FieldError, NotNow, Typed};
 use crate::desk::pages::queue::Choice;
-use crate::grey_queue::decide::{Possible, Verb};
+use crate::grey_queue::decide::{GRADING_QUEUE, Possible, Verb};
 use crate::grey_queue::entry::Entry;
 use crate::grey_queue::table::State;
 use crate::kernel::subject::Remedy;
@@ -61,6 +61,8 @@ impl Offer<'_> {
             Verb::Escalate => vec![(5, Ask::Escalate)],
             Verb::DeEscalate => vec![(4, Ask::DeEscalate)],
             Verb::Resolve => self.resolve(),
+            // A grade is owed whatever was handed in.
+            Verb::Reject if self.entry.queue == GRADING_QUEUE => Vec::new(),
             Verb::Reject => vec![(6, Ask::Reject)],
             Verb::Dismiss => vec![(6, Ask::Dismiss)],
             // Both are the same for a failed entry.
@@ -91,7 +93,11 @@ impl Offer<'_> {
 
     /// Whoever else may decide this entry.
     fn reviewers(&self) -> Vec<Choice> {
-        let least = if self.entry.queue == "security" { Role::Security } else { Role::Reviewer };
+        let least = match self.entry.queue.as_str() {
+            "security" => Role::Security,
+            GRADING_QUEUE => Role::Instructor,
+            _ => Role::Reviewer,
+        };
         let others = self.users.iter().filter(|user| user.role >= least && user.name != self.visitor.user);
         others.map(|user| choice(&user.name, &format!("{}, {}", user.name, user.role))).collect()
     }
@@ -102,7 +108,8 @@ impl Offer<'_> {
         if !remedies.is_empty() || self.proved {
             asks.push((1, Ask::Resolve { remedies, by_evidence: self.proved }));
         }
-        if !self.proved {
+        // A work's entry ends with a grade, which has a form of its own; nobody vouches for one.
+        if !self.proved && self.entry.queue != GRADING_QUEUE {
             asks.push((2, Ask::Vouch));
         }
         asks

@@ -10,8 +10,8 @@ use super::actions::sentence;
 use super::entry::{self, Back, Wanted};
 use super::flash::Done;
 use super::{Shared, entry_id, recipients, words, written};
+use crate::desk::access::Visitor;
 use crate::desk::access::credential::DeskKey;
-use crate::desk::access::{Role, Visitor};
 use crate::desk::decide::{Decision, Outcome, Repeat, decide as carry_out, person};
 use crate::desk::input::{Command, Path};
 use crate::desk::pages::decision::{Field, Typed};
@@ -85,7 +85,7 @@ pub(super) async fn decide(
     Path((id, command)): Path<(String, String)>,
     posted: Command<Posted>,
 ) -> Result<Response, Problem> {
-    visitor.must(Role::Reviewer)?;
+    visitor.must_decide()?;
     let id = entry_id(&id)?;
     let verb = Verb::parse(&command).ok_or_else(|| Problem::not_found("such decision"))?;
     let Command { body, key, request, .. } = posted;
@@ -132,7 +132,7 @@ pub(super) async fn decide(
 }
 
 /// The entry's path after a form that was accepted, in the list that the reader works through.
-fn after(id: uuid::Uuid, form: Done, list: &str) -> String {
+pub(super) fn after(id: uuid::Uuid, form: Done, list: &str) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.append_pair("done", form.label());
     if !list.is_empty() {

@@ -106,10 +106,11 @@ fn problem(view: &ProblemView<'_>, behind_proxy: bool) -> String {
     }
     let viewer =
         visitor.map(|visitor| Viewer { name: visitor.user.clone(), role: visitor.role.label().to_owned() });
+    let confined = visitor.is_some_and(|visitor| visitor.only_queue().is_some());
     let passes =
         matches!(problem.kind(), Kind::DatabaseAway | Kind::Busy | Kind::NotInstalled | Kind::RateLimited);
     let page = ProblemPage {
-        frame: Frame { live: false, ..Frame::new(now(), viewer) },
+        frame: Frame { live: false, confined, ..Frame::new(now(), viewer) },
         status: problem.kind().status().as_u16(),
         title: problem.kind().title().to_owned(),
         detail: problem.detail().to_owned(),

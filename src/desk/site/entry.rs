@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::actions::Offer;
 use super::flash::{Done, flash};
 use super::queue::Asked;
-use super::{Shared, Site, entry_id, html, letter, queue, recipients, run, story, words};
+use super::{Shared, Site, entry_id, html, letter, queue, recipients, run, story, words, work};
 use crate::desk::access::Visitor;
 use crate::desk::access::credential::DeskKey;
 use crate::desk::decide::person;
@@ -93,7 +93,10 @@ pub(super) async fn page(
         remedies: commands.remedies(entry),
         recipients: match &about {
             SubjectView::Submission(story) => recipients::choices(story),
-            SubjectView::Letter(_) | SubjectView::Run(_) | SubjectView::Away(_) => Vec::new(),
+            SubjectView::Letter(_)
+            | SubjectView::Run(_)
+            | SubjectView::Assessment(_)
+            | SubjectView::Away(_) => Vec::new(),
         },
         proved: found.view.evidence.sufficient,
         visitor,
@@ -103,9 +106,12 @@ pub(super) async fn page(
     let done = wanted.done.as_deref().and_then(Done::parse);
     let form_name = match &about {
         SubjectView::Submission(story) => story.form_name.clone(),
-        SubjectView::Letter(_) | SubjectView::Run(_) | SubjectView::Away(_) => None,
+        SubjectView::Letter(_) | SubjectView::Run(_) | SubjectView::Assessment(_) | SubjectView::Away(_) => {
+            None
+        }
     };
-    let others = commands.store.about(entry.subject.id).await?;
+    let mut others = commands.store.about(entry.subject.id).await?;
+    others.retain(|other| visitor.only_queue().is_none_or(|queue| other.queue == queue));
     let mut page = EntryPage {
         frame: Site::frame(visitor, commands.store.time().await?),
         entry: words::facts(entry, form_name, site.config().grey_queue.max_attempts),
@@ -138,6 +144,9 @@ async fn subject(
     (entry, wanted): (&Entry, &Wanted),
 ) -> Result<SubjectView, Problem> {
     let id = entry.subject.id;
+    if work::is_work(entry) && !work::may_see(visitor) {
+        return Ok(work::closed());
+    }
     let away = || {
         SubjectView::Away(format!(
             "There is no {} {id} any more, or it cannot be read here.",
@@ -154,6 +163,9 @@ async fn subject(
         "screening_run" | "screening_job" => {
             run::of(site, id).await?.map_or_else(away, |run| SubjectView::Run(Box::new(run)))
         }
+        _ if work::is_work(entry) => work::of(site, visitor, entry)
+            .await?
+            .map_or_else(away, |view| SubjectView::Assessment(Box::new(view))),
         _ => away(),
     })
 }

@@ -37,6 +37,8 @@ words! {
         Reset = "reset",
         /// A remedy is under way.
         Start = "start",
+        /// A work is graded.
+        Graded = "review",
     }
 }
 
@@ -56,6 +58,7 @@ impl Done {
             Self::Reopen => &["reopen", "reset"],
             Self::Reset => &["reset"],
             Self::Start => &["start"],
+            Self::Graded => &["resolve"],
         }
     }
 
@@ -73,6 +76,7 @@ impl Done {
             Self::Reopen => "It is open again.",
             Self::Reset => "It waits again, with no attempt spent.",
             Self::Start => "The remedy is under way.",
+            Self::Graded => "Your grade is recorded, and the entry is resolved.",
         }
     }
 }

@@ -11,6 +11,7 @@ mod doors;
 mod entry;
 pub mod flash;
 pub mod forms;
+mod grade;
 mod letter;
 mod lifecycles;
 mod live;
@@ -26,6 +27,7 @@ mod showing;
 mod status;
 mod story;
 mod words;
+mod work;
 
 use std::sync::Arc;
 
@@ -40,6 +42,8 @@ use self::looking::Looking;
 use self::report::Latest;
 use super::access::{Users, Visitor};
 use super::api::{self, ApiState};
+use super::confined::confined;
+use super::grades::Grades;
 use super::live::Live;
 use super::pages::frame::{Frame, Viewer};
 use super::problem::Problem;
@@ -92,6 +96,7 @@ struct Site {
     looking: Looking,
     latest: Latest,
     live: Live,
+    grades: Grades,
 }
 
 type Shared = axum::extract::State<Arc<Site>>;
@@ -102,8 +107,10 @@ pub fn routes(parts: SiteParts) -> Routes {
     let doors = doors::routes(parts.config.clone());
     let users = Users::new(parts.config.clone());
     let looking = Looking::new(Arc::clone(&parts.clock));
-    let api = ApiState::new(parts.commands.clone());
-    let site = Arc::new(Site { parts, users, looking, latest: Latest::default(), live: api.live.clone() });
+    let api = ApiState::new(parts.commands.clone(), parts.config.clone(), Arc::clone(&parts.rng));
+    let entries = parts.commands.store.clone();
+    let (live, grades) = (api.live.clone(), api.grades.clone());
+    let site = Arc::new(Site { parts, users, looking, latest: Latest::default(), live, grades });
     let closed = Router::new()
         .route("/", get(queue::home))
         .route("/queue", get(queue::list))
@@ -111,6 +118,7 @@ pub fn routes(parts: SiteParts) -> Routes {
         .route("/queue/bulk", post(bulk::apply))
         .route("/next", get(queue::next))
         .route("/entries/{id}", get(entry::show))
+        .route("/entries/{id}/review", post(grade::review))
         .route("/entries/{id}/{command}", post(decision::decide))
         .route("/entries/{id}/mail/{number}", get(mail::of_entry))
         .route("/submissions/{id}/mail/{number}", get(mail::of_submission))
@@ -126,9 +134,8 @@ pub fn routes(parts: SiteParts) -> Routes {
         .route("/lifecycles/{name}", get(lifecycles::one))
         .route("/api", get(lifecycles::api))
         .route("/live", get(live::stream))
-        .with_state(site)
-        .merge(api::routes(api));
-    Routes { open: doors, closed }
+        .with_state(site);
+    Routes { open: doors, closed: confined(closed, entries).merge(api::routes(api)) }
 }
 
 impl Site {
@@ -148,7 +155,9 @@ impl Site {
 
     fn frame(visitor: &Visitor, now: Timestamp) -> Frame {
         let viewer = Viewer { name: visitor.user.clone(), role: visitor.role.label().to_owned() };
-        Frame::new(now, Some(viewer))
+        // Changes are told of every queue.
+        let confined = visitor.only_queue().is_some();
+        Frame { live: !confined, confined, ..Frame::new(now, Some(viewer)) }
     }
 
     /// A fresh idempotency key for a form.

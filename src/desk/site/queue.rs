@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{Shared, Site, html, words, written};
 use crate::desk::access::{Role, Visitor};
+use crate::desk::confined::narrow;
 use crate::desk::filters;
 use crate::desk::pages::decision::Command;
 use crate::desk::pages::frame::Problem as Told;
@@ -111,16 +112,23 @@ pub(super) async fn list(
 
 /// The page of what is asked for; with a filter that cannot be understood, of the others.
 pub(super) async fn page(site: &Site, visitor: &Visitor, asked: Asked) -> Result<QueuePage, Problem> {
-    let Asked { filter, shown, after, problems, .. } = asked;
+    let Asked { mut filter, shown, after, problems, .. } = asked;
+    narrow(&mut filter, visitor);
     let store = &site.commands().store;
     let listed = store.list(&filter, PAGE, after.as_ref()).await?;
     let counts = store.counts(&filter).await?;
     let all = if shown == QueueFilters::default() {
         counts.clone()
     } else {
-        store.counts(&Filter::default()).await?
+        let mut every = Filter::default();
+        narrow(&mut every, visitor);
+        store.counts(&every).await?
     };
-    let forms = site.reader()?.view().forms().await?;
+    // Names of forms are no matter of whoever sees one queue alone.
+    let forms = match visitor.only_queue() {
+        None => site.reader()?.view().forms().await?,
+        Some(_) => Vec::new(),
+    };
     let mut frame = Site::frame(visitor, listed.as_of);
     frame.problems = problems;
     Ok(QueuePage {
@@ -144,7 +152,9 @@ fn choices(site: &Site, forms: &[String]) -> QueueChoices {
         causes: words::causes(),
         reasons: words::reasons(),
         forms: forms.iter().map(|form| words::choice(form, form)).collect(),
-        queues: ["operations", "security", "screening"].map(|queue| words::choice(queue, queue)).to_vec(),
+        queues: ["operations", "security", "screening", "grading"]
+            .map(|queue| words::choice(queue, queue))
+            .to_vec(),
         people: reviewers.map(|user| words::choice(&user.name, &user.name)).collect::<Vec<Choice>>(),
         orders: vec![
             words::choice("oldest", "The oldest first"),
@@ -159,7 +169,8 @@ pub(super) async fn rows(
     visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
-    let asked = Asked::of(query.as_deref().unwrap_or_default(), &visitor.user);
+    let mut asked = Asked::of(query.as_deref().unwrap_or_default(), &visitor.user);
+    narrow(&mut asked.filter, &visitor);
     let store = &site.commands().store;
     let (entries, now) = (store.some(&asked.ids).await?, store.time().await?);
     let fitting = entries.iter().filter(|entry| fits(&asked.filter, entry, now));
@@ -207,10 +218,11 @@ pub(super) async fn next_of(
     but: Option<Uuid>,
     list: &str,
 ) -> Result<Option<Uuid>, Problem> {
-    if visitor.role < Role::Reviewer {
+    if visitor.role < Role::Instructor {
         return Ok(None);
     }
     let mut filter = Asked::of(list, &visitor.user).filter;
+    narrow(&mut filter, visitor);
     if filter.states.is_empty() && !filter.all_states {
         filter.states = vec![EntryState::Pending];
     }

@@ -12,7 +12,7 @@ use crate::grey_queue::table::State;
 use crate::kernel::subject::Remedy;
 
 /// The causes that entries have today.
-const CAUSES: [(&str, &str); 7] = [
+const CAUSES: [(&str, &str); 10] = [
     ("failed", "routing failed"),
     ("infected", "an attachment is infected"),
     ("late_infection", "an infected file was mailed"),
@@ -20,9 +20,12 @@ const CAUSES: [(&str, &str); 7] = [
     ("dead_letter", "a dead letter"),
     ("screening", "screening asks"),
     ("screening_job", "a screening job failed"),
+    ("grading", "a work waits for a person's grade"),
+    ("grading_failed", "grading failed"),
+    ("grading_message", "a message of grading was set aside"),
 ];
 /// Their reasons.
-const REASONS: [&str; 19] = [
+const REASONS: [&str; 23] = [
     "refused",
     "exhausted",
     "in_doubt",
@@ -42,6 +45,10 @@ const REASONS: [&str; 19] = [
     "source_network",
     "git_unavailable",
     "vendor_block",
+    "critical",
+    "high",
+    "medium",
+    "timeout",
 ];
 
 pub(super) fn choice(value: &str, label: &str) -> Choice {

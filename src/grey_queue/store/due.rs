@@ -44,7 +44,7 @@ pub struct Due {
 /// A submission's retention minus a day comes first. What a person alone ends does not expire. `$1` seconds to live, `$2` most.
 const PLAN: &str = "-- grey_queue_plan
 WITH c AS (
-  SELECT o.id FROM router.grey_queue o WHERE o.state = 'Pending' AND o.expiry_planned_at IS NULL AND o.cause <> 'screening'
+  SELECT o.id FROM router.grey_queue o WHERE o.state = 'Pending' AND o.expiry_planned_at IS NULL AND o.cause NOT IN ('screening', 'grading')
   ORDER BY o.opened_at, o.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE router.grey_queue o SET expiry_planned_at = LEAST(clock_timestamp() + make_interval(secs => $1),

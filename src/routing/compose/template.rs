@@ -138,8 +138,24 @@ fn variables(input: &ComposeInput<'_>) -> Value {
     };
     let form = context! { id => input.submission.form_id, name => input.form_name() };
     // Where there is none the name has no value, as a field that is away: `if grading` is false.
-    let grading = input.grade.map_or(Value::UNDEFINED, |grade| Value::from_serialize(grade.document()));
+    let grading = input.grade.map_or(Value::UNDEFINED, |grade| value(grade.document()));
     context! { submission, form, fields => Value::from_object(Fields::new(input)), grading }
+}
+
+/// A document as templates see it. It is no deeper than its parser allows.
+fn value(document: &serde_json::Value) -> Value {
+    match document {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(truth) => Value::from(*truth),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Value::from(whole),
+            (None, Some(number)) => Value::from(number),
+            (None, None) => Value::from(number.to_string()),
+        },
+        serde_json::Value::String(text) => Value::from(text.as_str()),
+        serde_json::Value::Array(items) => Value::from(items.iter().map(value).collect::<Vec<_>>()),
+        serde_json::Value::Object(of) => of.iter().map(|(key, of)| (key.as_str(), value(of))).collect(),
+    }
 }
 
 /// Renders a text; returns it with the names in it that have no value.

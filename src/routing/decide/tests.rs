@@ -165,6 +165,9 @@ fn what_waits_for_its_screening_or_its_grade_is_dropped_and_what_stays_out_fails
     let waits = ClaimDecision::Drop(DropReason::NotScreened);
     assert_eq!(decided(Gate::Passed, true, 0, false, &fresh), ClaimDecision::Take);
     assert_eq!(decided(Gate::Waiting, true, 0, false, &fresh), waits);
+    let ungraded = ClaimDecision::Drop(DropReason::NotGraded);
+    assert_eq!(decided(Gate::Ungraded, true, 0, false, &fresh), ungraded);
+    assert_eq!(decided(Gate::Ungraded, true, 1, false, &fresh), ClaimDecision::Drop(DropReason::NotClean));
     assert_eq!(decided(Gate::Out, true, 0, false, &fresh), ClaimDecision::Fail(FailReason::ScreenedOut));
     // What is to be scanned still waits for that first; what stays out need not be scanned to the end.
     assert_eq!(decided(Gate::Waiting, true, 1, false, &fresh), ClaimDecision::Drop(DropReason::NotClean));

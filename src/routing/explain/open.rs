@@ -182,24 +182,39 @@ fn being_graded(case: &Case<'_>, rules: &Rules) -> Explanation {
         };
     };
     let mut remedy = vec![case.command("grading show", "")];
-    let release = case.command("grading release", "--reason TEXT").when("need it not wait? To mail it without a grade:");
+    let release = case
+        .command("grading release", "--reason TEXT")
+        .when("need it not wait? To mail it without a grade:");
     let (why, next) = match attempt.state.as_str() {
         "FAILED" => {
             remedy.push(case.command("grading regrade", "--reason TEXT"));
             remedy.push(release);
             remedy.push(Remedy::command("review list", "--cause grading_failed"));
-            let why = format!("its mail waits for a grade, and attempt {} {}", attempt.attempt, ended(attempt));
+            let why =
+                format!("its mail waits for a grade, and attempt {} {}", attempt.attempt, ended(attempt));
             (why, Next::now(Step::Grade, format!("nothing by itself; {claimed}")))
         }
         "REVIEW_PENDING" => {
             remedy.push(Remedy::command("review list", "--cause grading"));
             remedy.push(release);
-            let why = "its mail waits for a grade, and a person has the last word about it, at the review desk".to_owned();
+            let why =
+                "its mail waits for a grade, and a person has the last word about it, at the review desk"
+                    .to_owned();
             (why, Next::now(Step::Grade, claimed))
         }
         state => {
-            let why = format!("its mail waits for a grade, and grading goes on ({state} since {})", super::at(attempt.since));
-            (why, Next::at(Step::Grade, format!("{claimed}; the attempt fails if it is not graded by then"), attempt.deadline))
+            let why = format!(
+                "its mail waits for a grade, and grading goes on ({state} since {})",
+                super::at(attempt.since)
+            );
+            (
+                why,
+                Next::at(
+                    Step::Grade,
+                    format!("{claimed}; the attempt fails if it is not graded by then"),
+                    attempt.deadline,
+                ),
+            )
         }
     };
     Explanation { why, next, remedy }

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_grade_is_an_object_without_what_it_leaves_open_and_shows_nothing() {
-        let grade = Grade::of(json!({"overallScore": 7.0, "reviewPriority": null, "band": "B2"})).expect("a grade");
+        let grade =
+            Grade::of(json!({"overallScore": 7.0, "reviewPriority": null, "band": "B2"})).expect("a grade");
         assert_eq!(*grade.document(), json!({"overallScore": 7.0, "band": "B2"}));
         assert!(!format!("{grade:?}").contains("B2"));
         assert_eq!(Grade::of(json!("7.0")), None);
@@ -76,6 +77,9 @@ mod tests {
             "deadline": "2026-11-01T12:20:00+00:00", "failed": "timeout", "released": false,
         });
         let attempt: GradingAttempt = serde_json::from_value(stored).expect("an attempt");
-        assert_eq!((attempt.attempt, attempt.failed.as_deref(), attempt.released), (2, Some("timeout"), false));
+        assert_eq!(
+            (attempt.attempt, attempt.failed.as_deref(), attempt.released),
+            (2, Some("timeout"), false)
+        );
     }
 }

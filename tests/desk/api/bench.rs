@@ -14,6 +14,8 @@ use maple_router::desk::access::Users;
 use maple_router::desk::api::{ApiState, routes};
 use maple_router::desk::live::Live;
 use maple_router::desk::server::Routes;
+use maple_router::grading::store::GradingStore;
+use maple_router::grading::subject::AttemptSubject;
 use maple_router::grey_queue::commands::{Commands, Subjects};
 use maple_router::grey_queue::store::GreyQueueStore;
 use maple_router::kernel::subject::{Evidence, Looked, OnAccount, Remedied, Remedy, Subject};
@@ -24,6 +26,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{Bench, HOST, Opened};
+use crate::works;
 
 /// A room that owns submissions.
 #[derive(Debug, Default)]
@@ -153,9 +156,30 @@ impl Api {
     pub(crate) async fn screened() -> Self {
         let variant = Variant { router: true, screening: true, audit_readable: true, ..Variant::default() };
         let api = Self::on(Bench::with(variant).await, |_| ()).await;
+        api.screen().await;
+        api
+    }
+
+    /// Has form `f` screened.
+    async fn screen(&self) {
         let form = "INSERT INTO screening.forms (form_id, profile, since, enforced_since, set_by)
                     VALUES ('f', 'fields', now() - interval '1 day', now() - interval '1 day', 'test')";
-        api.bench.eyes.batch_execute(form).await.expect("a screened form");
+        self.bench.eyes.batch_execute(form).await.expect("a screened form");
+    }
+
+    /// With the schemas of grading, and as the desk's own role, which may review. `ines` is an instructor.
+    pub(crate) async fn graded(change: impl FnOnce(&mut Bench)) -> Self {
+        let variant = Variant {
+            router: true,
+            screening: true,
+            grading: true,
+            audit_readable: true,
+            ..Variant::default()
+        };
+        let mut bench = Bench::with(variant).await;
+        works::prepare(&mut bench).await;
+        let api = Self::on(bench, change).await;
+        api.screen().await;
         api
     }
 
@@ -187,7 +211,8 @@ impl Api {
             .await
             .expect("forms");
         let room = Arc::new(Room::default());
-        let state = ApiState::new(commands(&bench, bench.pool.clone(), Arc::clone(&room)));
+        let commands = commands(&bench, bench.pool.clone(), Arc::clone(&room));
+        let state = ApiState::new(commands, bench.file.subscribe(), Arc::new(Rng::from_system()));
         let live = state.live.clone();
         let desk = bench.open_with(Routes { open: axum::Router::new(), closed: routes(state) }).await;
         let mut tokens = BTreeMap::new();
@@ -199,6 +224,9 @@ impl Api {
             ("ada", Role::Admin),
         ] {
             tokens.insert(name, bench.token(name, role).await);
+        }
+        if bench.config.desk.users.contains_key("ines") {
+            tokens.insert("ines", bench.token("ines", Role::Reviewer).await);
         }
         Self { bench, desk, room, live, tokens }
     }
@@ -308,9 +336,11 @@ impl Api {
 }
 
 pub(crate) fn commands(bench: &Bench, pool: Pool, room: Arc<Room>) -> Commands {
+    let attempts: Arc<dyn Subject> =
+        Arc::new(AttemptSubject { store: GradingStore::new(pool.clone(), "test") });
     Commands {
         store: GreyQueueStore::new(pool, "maple-router@test"),
-        subjects: Subjects::new([room as Arc<dyn Subject>]),
+        subjects: Subjects::new([room as Arc<dyn Subject>, attempts]),
         people: Arc::new(Users::new(bench.file.subscribe())),
         takeover_after: Duration::from_secs(4 * 3600),
         clock: bench.clock.clone(),

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::bench::{Answered, Api};
 
 /// The operations of the desk's design.
-const OPERATIONS: [&str; 25] = [
+const OPERATIONS: [&str; 29] = [
+    "get /api/assessments/{submission}",
+    "get /api/assessments/{submission}/events",
     "get /api/grey-queue",
     "get /api/grey-queue/changes",
     "get /api/grey-queue/summary",
@@ -24,6 +26,8 @@ const OPERATIONS: [&str; 25] = [
     "get /api/screening/waivers",
     "get /api/screening/{id}",
     "post /api/screening/{id}/rescreen",
+    "post /api/assessments/{submission}/review",
+    "post /api/assessments/{submission}/ticket",
     "post /api/grey-queue/bulk",
     "post /api/grey-queue/{id}/assign",
     "post /api/grey-queue/{id}/de-escalate",
@@ -51,7 +55,7 @@ fn operations(document: &Value) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn each_operation_is_described_and_each_description_is_an_operation() {
-    let api = Api::screened().await;
+    let api = Api::graded(|_| ()).await;
     let served = api.get("vera", "/api/openapi.json").await;
     assert_eq!(
         (served.status, &served.headers["content-type"]),
@@ -64,11 +68,12 @@ async fn each_operation_is_described_and_each_description_is_an_operation() {
     assert_eq!(names, BTreeSet::from(OPERATIONS));
     let seen = api.pending().await;
     let (_, run) = api.screened_submission("a").await;
+    let (work, _) = api.bench.work("a text").await;
     for (name, operation) in &described {
         let (method, path) = name.split_once(' ').expect("two words");
         let method: Method = method.to_uppercase().parse().expect("a method");
         let id = if path.starts_with("/api/screening") { run } else { seen.id };
-        let path = path.replace("{id}", &id.to_string());
+        let path = path.replace("{id}", &id.to_string()).replace("{submission}", &work.to_string());
         let status = api.ask("ada", method, &path).send().await.expect("an answer").status().as_u16();
         assert!(![404, 405].contains(&status) && status < 500, "{name}: {status}");
         let documented = operation["responses"].as_object().expect("responses");
@@ -115,7 +120,7 @@ fn every_reference_leads_somewhere_and_every_kind_of_problem_is_named() {
         .collect();
     assert_eq!(kinds, &Value::Array(all));
     let schemes = document["components"]["securitySchemes"].as_object().expect("schemes");
-    assert_eq!(schemes.keys().collect::<Vec<_>>(), ["session", "token"]);
+    assert_eq!(schemes.keys().collect::<Vec<_>>(), ["learner", "session", "token"]);
     assert_eq!(document["security"], json!([{"token": []}, {"session": []}]));
 }
 

@@ -337,3 +337,99 @@ pub(super) fn entry_shown(t: Say<'_>) -> EntryPage {
     page.subject = SubjectView::Submission(Box::new(story));
     page
 }
+
+/// A work that waits for a grade, with what was typed and what is wrong with it.
+pub(super) fn entry_assessment(t: Say<'_>) -> EntryPage {
+    let mut page = entry(t);
+    page.entry = EntryFacts {
+        heading: plain::heading("grading", "medium"),
+        meaning: t(plain::meaning("grading", "medium")),
+        cause: t("grading"),
+        reason: t("medium"),
+        queue: t("grading"),
+        subject_kind: t("assessment"),
+        ..page.entry
+    };
+    page.actions = vec![action(t, Ask::AssignToMe)];
+    let criteria = ["task_achievement", "coherence_cohesion", "lexical_resource", "grammatical_range"];
+    let result = |title, model| ResultView {
+        title,
+        score: t("7.5"),
+        band: t("B2"),
+        model: t(model),
+        criteria: criteria
+            .map(|name| CriterionView {
+                name: t(name),
+                score: t("7.5"),
+                feedback: t("Clear, and to the point."),
+                evidence: vec![t("visitors stay longer where they feel well")],
+                is_estimated: name == "lexical_resource",
+            })
+            .to_vec(),
+        strengths: vec![t("It answers what was asked.")],
+        weaknesses: vec![t("The end comes too soon.")],
+        suggestions: vec![t("Weigh the other side.")],
+    };
+    let field = |(key, score): (&str, &str)| CriterionField {
+        key: key.to_owned(),
+        score: score.to_owned(),
+        feedback: t("Well done."),
+    };
+    let form = GradeForm {
+        version: 4,
+        idempotency_key: t("77b1c0de"),
+        criteria: criteria.into_iter().zip(["7.5", "7.0", "6.5", ""]).map(field).collect(),
+        strengths: t("Clear."),
+        weaknesses: t("Short."),
+        suggestions: t("Write more."),
+        reason: t("I have read it."),
+        error: Some((CriterionField::anchor("grammatical_range"), t("Choose a score by each criterion."))),
+    };
+    page.frame.problems = vec![Problem {
+        text: t("Choose a score by each criterion."),
+        field: Some(CriterionField::anchor("grammatical_range")),
+    }];
+    page.subject = SubjectView::Assessment(Box::new(AssessmentView {
+        submission: id(300),
+        attempt: 1,
+        skill: t("writing"),
+        state: t("REVIEW_PENDING"),
+        since: before(40),
+        confidence: Some(72),
+        question: Some(QuestionView {
+            name: t("parks"),
+            prompt: t("Should a town have more museums? Discuss."),
+            rubric: t("1"),
+        }),
+        work: Some(t("Of course, some owners of shops complain.\n\nHowever, visitors stay longer.")),
+        transcript: Some(t("well I went to the sea")),
+        results: vec![result("The grader's result", "model/large:1")],
+        is_blind: true,
+        form: Some(form),
+        not_now: None,
+        first: None,
+        lost: Vec::new(),
+    }));
+    page
+}
+
+/// The same where somebody was first.
+pub(super) fn entry_assessment_first(t: Say<'_>) -> EntryPage {
+    let mut page = entry_assessment(t);
+    page.entry.state = t("Resolved");
+    page.entry.closed_at = Some(before(2));
+    page.actions = Vec::new();
+    page.frame.problems = vec![Problem {
+        text: t("dana was first: nothing of your grade was recorded."),
+        field: Some("grade".to_owned()),
+    }];
+    if let SubjectView::Assessment(view) = &mut page.subject {
+        view.state = t("COMPLETED");
+        view.form = None;
+        view.is_blind = false;
+        view.not_now = Some(t("It waits for nobody's grade now."));
+        view.first = Some(FirstView { by: t("instructor:dana"), at: before(2), state: t("COMPLETED") });
+        view.lost = vec![(t("score content"), t("7.5")), (t("reason"), t("I have read it."))];
+    }
+    page
+}

@@ -212,3 +212,68 @@ fn each_open_case_says_what_follows_and_when() {
         assert!(lines.contains(remedy), "{name}: {said:?}");
     }
 }
+
+#[test]
+fn what_waits_for_its_grade_says_who_has_it_and_how_its_mail_goes_without() {
+    let attempt = |state: &str, failed: Option<&str>| GradingAttempt {
+        id: Uuid::nil(),
+        attempt: 2,
+        state: state.to_owned(),
+        since: time("2026-11-01T11:59:00Z"),
+        gate: true,
+        deadline: time("2026-11-01T12:20:00Z"),
+        failed: failed.map(str::to_owned),
+        released: false,
+    };
+    let (regrade, entry) =
+        ("maple-router grading regrade 0", "maple-router review list --cause grading_failed");
+    // Columns: attempt, time of the next step, part of why, remedies that it has and has not.
+    for (attempt, when, why, has, has_not) in [
+        (
+            None,
+            Some("2026-11-01T12:59:00Z"),
+            "no attempt at one yet",
+            vec!["maple-router check"],
+            vec![regrade],
+        ),
+        (
+            Some(attempt("QUEUED", None)),
+            Some("2026-11-01T12:20:00Z"),
+            "goes on (QUEUED since 2026-11-01 11:59:00Z)",
+            vec!["maple-router grading show 0"],
+            vec![regrade, "grading release"],
+        ),
+        (
+            Some(attempt("REVIEW_PENDING", None)),
+            None,
+            "a person has the last word",
+            vec!["maple-router review list --cause grading\n", "maple-router grading release 0"],
+            vec![regrade],
+        ),
+        (
+            Some(attempt("FAILED", Some("timeout"))),
+            None,
+            "attempt 2 was not done by 2026-11-01 12:20:00Z",
+            vec![regrade, entry, "maple-router grading release 0"],
+            vec![],
+        ),
+        (
+            Some(attempt("FAILED", Some("gave_up"))),
+            None,
+            "attempt 2 failed (gave_up)",
+            vec![regrade, entry],
+            vec![],
+        ),
+    ] {
+        let row = Row { gate: Gate::Ungraded, attempt, ..Row::default() };
+        let said = explained(&row, &rules());
+        assert_eq!((said.next.code, said.next.when), (Step::Grade, when.map(time)), "{said:?}");
+        assert!(
+            said.why.contains(why) && said.next.what.contains("it is claimed once it is graded"),
+            "{said:?}"
+        );
+        let lines: String = said.remedy.iter().map(|remedy| format!("{}\n", remedy.line)).collect();
+        assert!(has.iter().all(|line| lines.contains(line)), "{said:?}");
+        assert!(!has_not.iter().any(|line| lines.contains(line)), "{said:?}");
+    }
+}

@@ -47,7 +47,8 @@ impl Statements {
     pub(in crate::routing::store) fn new(readiness: &Readiness) -> Self {
         let visible = readiness.is_visible();
         let gate = readiness.gate("s");
-        let (being_screened, being_graded) = (readiness.is_being_screened("s"), readiness.is_being_graded("s"));
+        let (being_screened, being_graded) =
+            (readiness.is_being_screened("s"), readiness.is_being_graded("s"));
         let (finalized, pending, infected, ready) = (
             readiness.is_finalized("s"),
             readiness.pending_count("s"),
