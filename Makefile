@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load purge-load screening-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load purge-load screening-load grading-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -35,7 +35,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test late mutants drill soak outages crowd kills grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+nightly: test late mutants drill soak outages crowd kills grading-load grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
 late: deps-build ## The tests that make test leaves to the night: two routers at every kill point from the outbox, three from either source; BACKFILL=500 tickets; a file of 200 MiB among kills; 100,000 blobs and two collectors
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
@@ -78,6 +78,12 @@ screening-load: deps-build release ## What rules and a judge come to with the da
 	@scripts/install-missing delivery
 	@$(CARGO) build --quiet --locked --release -p devkit --bin screening-load
 	@target/release/screening-load --runs $(or $(RUNS),20000) --turns $(or $(TURNS),5)
+
+grading-load: deps-build release ## A thousand requests among killed graders, listening by the key, minutes of 429, and what grading costs routing (REQUESTS=1000 LISTENING=10000 MINUTES=10 TURNS=5)
+	@scripts/install-missing delivery
+	@$(CARGO) build --quiet --locked --release -p devkit --bin grading-load
+	@target/release/grading-load --requests $(or $(REQUESTS),1000) --listening $(or $(LISTENING),10000) --minutes $(or $(MINUTES),10) \
+	--turns $(or $(TURNS),5)
 
 screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
 	@scripts/install-missing browser

@@ -162,7 +162,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn open(options: &Options, cluster: &Cluster) -> Result<Self> {
+    async fn open(cluster: &Cluster) -> Result<Self> {
         let variant = Variant { audit_readable: true, router: true, grading: true, ..Variant::default() };
         let database = cluster.database(variant).await?;
         let of_stage = StageOptions {
@@ -181,14 +181,11 @@ impl Scene {
         std::fs::write(&key, grader.key().context("the grader's key")?)?;
         std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         let sink = Receiver::start(ReceiverKind::Sink).await?;
-        let mut scene = Self { stage, eyes, grader, tried: 0, sink };
-        scene.calibrate(options).await?;
-        scene.tried = scene.grader.calls(Kind::Grading);
-        Ok(scene)
+        Ok(Self { stage, eyes, grader, tried: 0, sink })
     }
 
     /// Tries the stand-in, which counts words and reads markers: it agrees with markers.
-    async fn calibrate(&self, options: &Options) -> Result<()> {
+    async fn calibrated(mut self, options: &Options) -> Result<Self> {
         let corpus = self.stage.dir().join("corpus.jsonl");
         let example = |at: usize| {
             let score = SCORES[at % SCORES.len()];
@@ -201,7 +198,8 @@ impl Scene {
         let words = ["grading", "calibrate", "--skill", "writing", "--corpus", &corpus.display().to_string()];
         let tried = self.stage.ask(&options.binary, &config, &words).await?;
         ensure!(tried.code == Some(0), "the grader cannot be tried: {tried:?}");
-        Ok(())
+        self.tried = self.grader.calls(Kind::Grading);
+        Ok(self)
     }
 
     /// Calls for works.

@@ -180,6 +180,7 @@ CREATE TABLE assessment.results (
 CREATE UNIQUE INDEX results_first ON assessment.results (request_id, kind, try) WHERE NOT dup;
 CREATE UNIQUE INDEX results_dup ON assessment.results (request_id, try, digest) WHERE dup;
 CREATE UNIQUE INDEX results_final ON assessment.results (request_id) WHERE kind = 'final';
+CREATE INDEX results_request ON assessment.results (request_id);
 CREATE INDEX results_at ON assessment.results (at);
 
 -- What a learner's progress is made of: the final results of current attempts. What came late is in none.

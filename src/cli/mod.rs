@@ -220,7 +220,7 @@ impl Cli {
         let config_path = self.config.filter(|path| !path.as_os_str().is_empty());
         let ctx = Context { config_path, env: environment() };
         output::colour(self.color);
-        if !matches!(self.verb, Verb::Run(_) | Verb::Screen(_) | Verb::ScanTree(_)) {
+        if !matches!(self.verb, Verb::Run(_) | Verb::Screen(_) | Verb::Grade(_) | Verb::ScanTree(_)) {
             // The daemon sets logging up as configured. A person's overrides belong in the journal, where there is
             // one; elsewhere a verb logs trouble only.
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();

@@ -22,9 +22,10 @@ impl Scene {
 
     async fn until_job(&self, attempt: Uuid, state: &str) {
         self.until_so(&format!(
-            "EXISTS (SELECT FROM grading.jobs WHERE request_id = '{attempt}' AND state = '{state}')"
+            "EXISTS (SELECT FROM grading.jobs WHERE request_id = '{attempt}' AND ended_at IS NOT NULL)"
         ))
         .await;
+        assert_eq!(self.job_state(attempt).await, state);
     }
 
     /// Rows of either side in which these words stand.
@@ -451,7 +452,7 @@ async fn without_leave_to_send_or_anybody_to_ask_nothing_leaves() {
     models.config.grading.judge.send = maple_router::config::Send::Tags;
     let working = both(&scene, &models).await;
     let (_, attempt) = scene.written("essay", &essay("")).await;
-    scene.until(attempt, &["FAILED"]).await;
+    assert_eq!(scene.until(attempt, &["COMPLETED", "REVIEW_PENDING", "FAILED"]).await, "FAILED");
     assert_eq!(models.scripted.calls(Kind::Grading), 0);
     let error: Value = scene.one("SELECT error FROM grading.jobs").await;
     assert_eq!(error["code"], json!("not_sent"));

@@ -28,7 +28,7 @@ const TOOK: &str =
 WHERE a.state = 'COMPLETED' ORDER BY a.created_at DESC LIMIT $1";
 
 pub(super) async fn all(options: &Options, cluster: &Cluster) -> Result<bool> {
-    let scene = Scene::open(options, cluster).await?;
+    let scene = Scene::open(cluster).await?;
     let mut router = scene.router(options).await?;
     let began = now();
     for from in (0..options.listening).step_by(usize::try_from(AT_ONCE)?) {

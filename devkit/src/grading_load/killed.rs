@@ -37,7 +37,7 @@ CREATE TRIGGER load_shuffles BEFORE INSERT ON mq.grading_callback FOR EACH ROW E
 CREATE TRIGGER load_doubles AFTER INSERT ON mq.grading_callback FOR EACH ROW EXECUTE FUNCTION public.load_doubles()";
 
 pub(super) async fn all(options: &Options, cluster: &Cluster) -> Result<bool> {
-    let scene = Scene::open(options, cluster).await?;
+    let scene = Scene::open(cluster).await?.calibrated(options).await?;
     scene.eyes.batch_execute(DOUBLED).await?;
     scene.grader.grade(Grading::Mishap(Mishap::Slow(ANSWER)));
     let mut router = scene.router(options).await?;

@@ -21,7 +21,7 @@ const RETRIES: &str = "SELECT COALESCE(sum(retries), 0)::bigint FROM grading.job
 const FAILED: &str = "SELECT count(*) FROM grading.events WHERE to_state IN ('ERROR', 'FAILED')";
 
 pub(super) async fn all(options: &Options, cluster: &Cluster) -> Result<bool> {
-    let scene = Scene::open(options, cluster).await?;
+    let scene = Scene::open(cluster).await?.calibrated(options).await?;
     scene.grader.grade(Grading::Mishap(Mishap::RetryAfter(RETRY_AFTER)));
     let mut router = scene.router(options).await?;
     let mut grader = scene.grader(options, "grader")?;

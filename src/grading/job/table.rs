@@ -94,7 +94,7 @@ const TABLE: &[Edge<State, Command>] = edges! { State, Command:
     Error Retry -> Retrying [Who::WORKER]:
         "lease; another try may succeed, and fewer than 3 were made", "retries + 1, due time; callback of progress";
     Error GaveUp -> Failed [Who::WORKER]:
-        "lease; no other try may succeed, or 3 were made", "callback of kind error, dead message";
+        "lease; no other try may succeed, or 3 were made", "callback of kind error";
     Error Claim -> Error [Who::WORKER]:
         "due, nobody has it", "claim number, lease";
     Error Release -> Error [Who::WORKER]:

@@ -154,7 +154,9 @@ fn value(document: &serde_json::Value) -> Value {
         },
         serde_json::Value::String(text) => Value::from(text.as_str()),
         serde_json::Value::Array(items) => Value::from(items.iter().map(value).collect::<Vec<_>>()),
-        serde_json::Value::Object(of) => of.iter().map(|(key, of)| (key.as_str(), value(of))).collect(),
+        serde_json::Value::Object(of) => {
+            Value::from_pairs(of.iter().map(|(key, of)| (key.as_str(), value(of))))
+        }
     }
 }
 
