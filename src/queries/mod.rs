@@ -18,7 +18,7 @@ pub(crate) mod timeline;
 pub(crate) mod watch;
 
 use self::daemon_client::Rooms;
-use crate::config::{Config, ScreeningMode};
+use crate::config::{Config, GradingMode, ScreeningMode};
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
@@ -51,7 +51,8 @@ impl Reader {
     /// A reader that connects on first use.
     pub(crate) fn new(config: Config, pool: Pool, rooms: Rooms) -> Result<Self, DbError> {
         let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?
-            .screened(config.screening.mode == ScreeningMode::On);
+            .screened(config.screening.mode == ScreeningMode::On)
+            .graded(config.grading.mode == GradingMode::On);
         Ok(Self { config, pool, readiness, rooms })
     }
 

@@ -40,6 +40,10 @@ impl Desk {
     }
 
     async fn run_under(&self, extra: &str, arguments: &[&str]) -> Answer {
+        self.verb(extra, "grading", arguments).await
+    }
+
+    async fn verb(&self, extra: &str, verb: &str, arguments: &[&str]) -> Answer {
         let config = self.stage.config("special", 0, extra);
         let config = self.stage.write_config("special", &config).expect("a configuration");
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_maple-router"))
@@ -47,7 +51,7 @@ impl Desk {
             .env("GCE_METADATA_HOST", self.stage.google.metadata_host())
             .arg("--config")
             .arg(config)
-            .arg("grading")
+            .arg(verb)
             .args(arguments)
             .stdin(Stdio::null())
             .output();
@@ -301,6 +305,13 @@ async fn attempts_are_listed_told_graded_again_and_let_go_without_a_word_of_what
     done(&desk.run(&["show", &going_on.to_string()]).await, &["it goes on by itself until its deadline"]);
     refused(&desk.run(&["show", &ungraded.to_string()]).await, 1, &["was never graded", "grading forms"]);
     refused(&desk.run(&["show", &Uuid::new_v4().to_string()]).await, 1, &["was never graded"]);
+
+    // Whoever asks about the submission hears what its mail waits for.
+    let on = "[grading]\nmode = \"on\"\n";
+    done(
+        &desk.verb(on, "explain", &[&failed.to_string()]).await,
+        &["its mail waits for a grade, and attempt 1"],
+    );
 
     let again = |id: Uuid| {
         ["regrade".to_owned(), id.to_string(), "--reason".to_owned(), "a grade is owed".to_owned()]

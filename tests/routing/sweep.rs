@@ -231,7 +231,10 @@ async fn what_may_not_be_sent_and_what_waits_too_long_is_reported(source: Source
     let damaged = scene.unannounced(&damaged).await.id;
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
-    assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);
+    // Counted when the commit has been answered.
+    scene
+        .until("both counted", async || metric(&scene, "submissions_total{outcome=\"failed\"}").await == 2.0)
+        .await;
     // An infected submission was never ready: it adds no lag.
     assert_eq!(metric(&scene, "routing_lag_seconds_count").await, 1.0);
     scene.until("gauges", async || metric(&scene, "queue_depth{status=\"failed\"}").await == 2.0).await;

@@ -20,7 +20,7 @@ const GRADERS: usize = 3;
 /// Time that an answer takes.
 const ANSWER: Duration = Duration::from_millis(20);
 /// Milliseconds between two deaths, of whichever.
-const BETWEEN: std::ops::Range<u64> = 200..1_500;
+const BETWEEN: std::ops::Range<u64> = 400..2_500;
 
 /// Each callback is there twice, each copy for itself somewhere in the next three seconds. The copies are the superuser's.
 const DOUBLED: &str = "
