@@ -51,5 +51,8 @@ fn nowhere(id: Uuid, instead: Option<Instead>) -> CliError {
 
 /// Says whether this binary has the remedy's verb: no other is recommended.
 fn is_at_hand(remedy: &Remedy) -> bool {
-    remedy.verb.is_none_or(|verb| Cli::command().find_subcommand(verb).is_some())
+    remedy.verb.is_none_or(|verb| {
+        let command = Cli::command();
+        verb.split(' ').try_fold(&command, |within, name| within.find_subcommand(name)).is_some()
+    })
 }
