@@ -398,6 +398,26 @@ async fn what_is_spoken_is_transcribed_and_a_person_listens() {
 }
 
 #[tokio::test]
+async fn what_the_database_refuses_to_keep_is_paid_for_once_and_a_person_decides() {
+    let scene = Scene::new().await;
+    let models = Models::new().await;
+    // A text may have it in JSON, and no column of PostgreSQL can.
+    models.scripted.keep("odd.mp3", Recording::said("Good \0 morning."));
+    let attempt = scene.spoken("odd.mp3", "clean").await.1.expect("an attempt");
+    let working = both(&scene, &models).await;
+    scene.until(attempt, &["FAILED", "COMPLETED", "REVIEW_PENDING"]).await;
+    assert_eq!(scene.why(attempt).await.as_deref(), Some("gave_up"));
+    scene.until_job(attempt, "FAILED").await;
+    let error: Value =
+        scene.one(&format!("SELECT error FROM grading.jobs WHERE request_id = '{attempt}'")).await;
+    assert_eq!((&error["type"], &error["code"]), (&json!("transcription"), &json!("unkept")), "{error}");
+    let calls = [Kind::Transcription, Kind::Grading].map(|kind| models.scripted.calls(kind));
+    assert_eq!((calls, scene.count("grading.steps").await), ([1, 0], 0));
+    working.1.stop().await;
+    working.0.stop().await;
+}
+
+#[tokio::test]
 async fn a_request_that_is_none_is_buried_and_whoever_waits_for_it_hears_so() {
     let scene = Scene::new().await;
     let models = Models::new().await;

@@ -22,6 +22,7 @@ use crate::grading::job::decide::Failed;
 use crate::grading::job::store::{Step, StepKind, Wanted};
 use crate::grading::job::table::{Command, Job, State};
 use crate::grading::journal;
+use crate::grading::queue::is_the_messages;
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::works::Work;
 use crate::kernel::rows::Row;
@@ -39,7 +40,7 @@ pub const SCRIPTED: &str = "devkit-scripted-";
 /// The work of a job that is worked on.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// What it needs.
+    /// Its tools.
     pub tools: GraderTools,
 }
 
@@ -57,7 +58,7 @@ impl Work for Pipeline {
     }
 }
 
-/// What was said or written.
+/// A text to be graded, spoken or written.
 struct Heard {
     text: String,
     /// Whether it is what somebody said.
@@ -168,8 +169,7 @@ impl Pipeline {
             return Ok(step);
         }
         if let Some(step) = store.same_step(&digest, kind, 1).await.map_err(|error| database(row, &error))? {
-            let recorded = store.record_step(row.id, (kind, 1), &digest, &step, true).await;
-            return recorded.map_err(|error| database(row, &error));
+            return self.keep(row, (kind, 1), &digest, &step, true).await;
         }
         self.wanted(row).await?;
         let audio =
@@ -194,8 +194,7 @@ impl Pipeline {
             tokens: 0,
             took_ms: millis(heard.took),
         };
-        let recorded = store.record_step(row.id, (kind, 1), &digest, &step, false).await;
-        recorded.map_err(|error| database(row, &error))
+        self.keep(row, (kind, 1), &digest, &step, false).await
     }
 
     async fn samples(
@@ -221,8 +220,7 @@ impl Pipeline {
                         Some(step) => step,
                         None => self.asked(row, grade, heard, number).await?,
                     };
-                    let recorded = store.record_step(row.id, (kind, number), digest, &step, copied).await;
-                    recorded.map_err(|error| database(row, &error))?
+                    self.keep(row, (kind, number), digest, &step, copied).await?
                 }
             };
             let Some(sample) = kept::read(&step.output) else {
@@ -231,6 +229,30 @@ impl Pipeline {
             samples.push(sample);
         }
         Ok(samples)
+    }
+
+    /// Keeps a step before it counts. One that the database refuses fails its try: asked again, it would be paid for at every look.
+    async fn keep(
+        &self,
+        row: &Row<Job>,
+        of: (StepKind, u32),
+        digest: &str,
+        step: &Step,
+        copied: bool,
+    ) -> Result<Step, Ending<Job>> {
+        let error = match self.tools.store.record_step(row.id, of, digest, step, copied).await {
+            Ok(stands) => return Ok(stands),
+            Err(error) if is_the_messages(&error) => error,
+            Err(error) => return Err(database(row, &error)),
+        };
+        // The state alone: what the database says may repeat what was answered.
+        let state = error.sqlstate().unwrap_or("shape");
+        tracing::error!(job = %row.id, state, "job {}: the answer of {} cannot be kept ({state})", row.id, step.model);
+        let kind = match of.0 {
+            StepKind::Transcribe => ErrorType::Transcription,
+            StepKind::Sample => ErrorType::Model,
+        };
+        Err(try_failed(row, &failed(kind, "unkept", false)))
     }
 
     /// One paid call.
