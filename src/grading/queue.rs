@@ -1,19 +1,14 @@
 //! A queue between the two sides of grading, as its consumer sees it: a message is locked, taken in, and removed in one transaction, so that
 //! it is taken in once, however often it is looked at.
 //!
-//! What cannot be read, or what the database refuses again and again, is buried: it stands in `mq.grading_dlq`, and a person hears of it.
+//! A message that cannot be read, or that the database refuses again and again, is buried: it stands in `mq.grading_dlq`, and a person hears of it.
 //! If we die before the commit, the message is there as before.
-
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::kernel::words;
-
-/// Takes after which a message that the database refuses is buried.
-pub const MOST_TRIES: i32 = 5;
 
 words! {
     /// The queues.
@@ -55,7 +50,7 @@ words! {
 pub struct Message {
     /// Its id.
     pub id: Uuid,
-    /// What it says, as it came.
+    /// Its document, as it came.
     pub payload: String,
 }
 
@@ -166,6 +161,19 @@ INSERT INTO mq.grading_dlq (queue, message_id, payload, reason, detail) VALUES (
         self.remove(tx, message.id).await
     }
 
+    /// Buries a message that the database refused; one that is not there any more was taken in.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn bury_refused(&self, id: Uuid, detail: &str) -> Result<(), DbError> {
+        self.pool
+            .transaction("grading_take", async |tx| match self.lock(&tx, id).await? {
+                Some(message) => self.bury(&tx, &message, Buried::Refused, detail).await,
+                None => Ok(()),
+            })
+            .await
+    }
+
     /// Puts a message back that the database refused, for a pause that grows; answers how often it was.
     ///
     /// # Errors
@@ -198,6 +206,3 @@ pub fn is_the_messages(error: &DbError) -> bool {
     // Data exceptions, integrity constraints, and what triggers raise.
     error.sqlstate().is_some_and(|state| ["22", "23", "P0"].iter().any(|class| state.starts_with(class)))
 }
-
-/// How long a consumer rests where it found nothing.
-pub const POLL: Duration = Duration::from_secs(1);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use self::publish::{Publish, Unpublishable};
+use super::consume;
 use super::core::band::Bands;
 use super::journal::MainObserver;
 use super::queue::Queue;
@@ -49,7 +50,7 @@ const REST: Duration = Duration::from_secs(5);
 /// Interval of looks for attempts that nobody opened, and for deadlines.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// What all of them need.
+/// Tools of all workers.
 #[derive(Debug, Clone)]
 pub struct MainTools {
     /// The attempts, as the daemon's role.
@@ -79,7 +80,7 @@ pub async fn run(tools: MainTools, (callbacks, attempts): (Listener, Listener), 
     });
     tasks.spawn("grading's intake", {
         let tools = tools.clone();
-        move |stop| async move { intake::run(&tools, &callbacks, &stop).await }
+        move |stop| async move { consume::run(&tools, &*tools.clock, &callbacks, &stop).await }
     });
     tasks.spawn("grading's deadlines", {
         let tools = tools.clone();

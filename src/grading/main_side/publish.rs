@@ -56,7 +56,7 @@ words! {
 /// The work of an attempt that is pending.
 #[derive(Debug, Clone)]
 pub struct Publish {
-    /// What it needs.
+    /// Its tools.
     pub tools: MainTools,
 }
 

@@ -16,7 +16,7 @@ use crate::grading::table::{Command, Grading, State};
 use crate::kernel::Transition;
 use crate::kernel::rows::{Fence, Row, Write};
 
-/// What became of a callback.
+/// The fate of a callback.
 #[derive(Debug, Clone)]
 pub enum TakenIn {
     /// The attempt went on; the last of the ways is what was told.
@@ -25,7 +25,7 @@ pub enum TakenIn {
         row: Box<Row<Grading>>,
         /// The ways, in order.
         ways: Vec<Transition<Grading>>,
-        /// What was told.
+        /// The progress.
         said: Said,
     },
     /// A result came after the end: it is kept as late.
@@ -86,7 +86,7 @@ impl GradingStore {
                         queue.remove(&tx, id).await?;
                         Ok(Some(taken))
                     }
-                    // What is about a submission that was emptied is kept nowhere.
+                    // A message about a submission that was emptied is kept nowhere.
                     Err(_) if self.is_of_purged(&tx, &message).await? => {
                         queue.remove(&tx, id).await?;
                         Ok(Some(TakenIn::Nothing))
@@ -95,28 +95,6 @@ impl GradingStore {
                         queue.bury(&tx, &message, why, &detail).await?;
                         Ok(Some(TakenIn::Buried(why, detail)))
                     }
-                }
-            })
-            .await
-    }
-
-    /// Buries a callback that the database refused too often.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn bury_callback(
-        &self,
-        queue: &Queue,
-        id: Uuid,
-        why: Buried,
-        detail: &str,
-    ) -> Result<(), DbError> {
-        self.pool()
-            .transaction("grading_take", async |tx| {
-                let found: Option<Message> = queue.lock(&tx, id).await?;
-                match found {
-                    Some(message) => queue.bury(&tx, &message, why, detail).await,
-                    None => Ok(()),
                 }
             })
             .await
@@ -245,7 +223,7 @@ fn unreadable(bad: &BadMessage) -> (Buried, String) {
     (Buried::Unreadable, bad.to_string())
 }
 
-/// What a callback says, as far as it moves the attempt.
+/// A callback's word, as far as it moves the attempt.
 fn heard(said: &Said) -> Heard {
     match said {
         Said::Progress { status, .. } => Heard::Progress(match status {

@@ -1,88 +1,29 @@
-//! Requests, one transaction each: one that cannot be taken in stops none of the others.
+//! Requests: each becomes a job, a cancellation or a purge, or is refused.
 
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use serde_json::Value;
 use uuid::Uuid;
 
-use super::{GraderTools, REST};
+use super::GraderTools;
 use crate::db::DbError;
 use crate::db::pool::Transaction;
+use crate::grading::consume::Intake;
 use crate::grading::core::message::{Ask, BadMessage, Callback, ErrorType, Failure, Ids, Request, Said};
 use crate::grading::job::store::Accepted;
 use crate::grading::journal;
-use crate::grading::queue::{Buried, MOST_TRIES, POLL, is_the_messages};
-use crate::kernel::jobs::listener::Listener;
-use crate::scrub::scrub;
+use crate::grading::queue::{Buried, Queue};
 
-/// Requests of one look.
-const PAGE: usize = 64;
+impl Intake for GraderTools {
+    fn queue(&self) -> &Queue {
+        &self.requests
+    }
 
-/// Takes requests in until `stop`.
-pub(super) async fn run(tools: &GraderTools, listener: &Listener, stop: &CancellationToken) {
-    while !stop.is_cancelled() {
-        let taken = match tools.requests.page(PAGE).await {
-            Ok(ids) => all(tools, &ids, stop).await,
-            Err(error) => {
-                tracing::warn!("requests are looked for again: {}", scrub(&error.to_string()));
-                stop.run_until_cancelled(tools.clock.sleep(REST)).await;
-                continue;
-            }
-        };
-        if taken == 0 {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = listener.notifications() => {}
-                () = tools.clock.sleep(POLL) => {}
-            }
+    async fn take_in(&self, id: Uuid) -> Result<bool, DbError> {
+        let taken = self.take(id).await?;
+        if let Some(Some((why, detail))) = &taken {
+            journal::buried(self.requests.name(), id, *why, detail);
         }
+        Ok(taken.is_some())
     }
-}
-
-async fn all(tools: &GraderTools, ids: &[Uuid], stop: &CancellationToken) -> usize {
-    let mut taken = 0;
-    for id in ids {
-        if stop.is_cancelled() {
-            break;
-        }
-        match tools.take(*id).await {
-            Ok(Some(buried)) => {
-                taken += 1;
-                if let Some((why, detail)) = buried {
-                    journal::buried(tools.requests.name(), *id, why, &detail);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let said = scrub(&error.to_string());
-                if !is_the_messages(&error) {
-                    tracing::debug!(request = %id, "a request is taken in again: {said}");
-                    continue;
-                }
-                taken += usize::from(refused(tools, *id, &said).await);
-            }
-        }
-    }
-    taken
-}
-
-async fn refused(tools: &GraderTools, id: Uuid, said: &str) -> bool {
-    let tries = tools.requests.put_back(id).await.unwrap_or_default();
-    if tries < MOST_TRIES {
-        tracing::warn!(message = %id, tries, "request {id} cannot be taken in, it is tried again: {said}");
-        return false;
-    }
-    let detail = format!("refused {tries} times");
-    let buried = tools.requests.pool().transaction("grading_take", async |tx| {
-        match tools.requests.lock(&tx, id).await? {
-            Some(message) => tools.requests.bury(&tx, &message, Buried::Refused, &detail).await,
-            None => Ok(()),
-        }
-    });
-    if buried.await.is_err() {
-        return false;
-    }
-    journal::buried(tools.requests.name(), id, Buried::Refused, &detail);
-    true
 }
 
 /// A message that was buried, and why; none of one that was taken in.
@@ -102,7 +43,7 @@ impl GraderTools {
                         Ok(Some(None))
                     }
                     Err(bad) => {
-                        // Whoever waits for it hears that nothing comes.
+                        // The main side hears that nothing comes.
                         if let Some(ids) = Ids::of(message.payload.as_bytes()) {
                             self.refuse(&tx, ids, id, &bad).await?;
                         }
@@ -123,7 +64,7 @@ impl GraderTools {
                 let ids = (request.request_id, request.submission_id, request.attempt);
                 let accepted = self.store.accept(tx, ids, grade.skill, &document, grade.deadline_at).await?;
                 if let Accepted::Known(job) = accepted {
-                    // Whoever asks again may not have heard: the last callback is sent again, under its own id.
+                    // A callback may not have been heard by a side that asks again: the last one is sent again, under its own id.
                     self.store.send_again(tx, job, self.rng.uuid()).await?;
                 }
                 Ok(())
@@ -162,9 +103,9 @@ impl GraderTools {
                 retryable: false,
             }),
         };
-        let bytes =
-            callback.to_bytes().map_err(|_| DbError::Shape("a callback is no document".to_owned()))?;
-        let document: Value = serde_json::from_slice(&bytes).unwrap_or_else(|_| json!({}));
+        let none = || DbError::Shape("a callback is no document".to_owned());
+        let bytes = callback.to_bytes().map_err(|_| none())?;
+        let document: Value = serde_json::from_slice(&bytes).map_err(|_| none())?;
         self.store.send(tx, callback.event_id(), &document).await
     }
 }

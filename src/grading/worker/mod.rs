@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::pipeline::Pipeline;
 pub use self::steps::{GRADER, Grading, TRANSCRIBER};
 use self::works::{AfterError, Again, Begin};
+use super::consume;
 use super::job::store::JobStore;
 use super::job::table::{Job, State};
 use super::journal::JobObserver;
@@ -55,14 +56,14 @@ const EMPTY: Duration = Duration::from_secs(60);
 /// Jobs emptied in a look.
 const MOST_EMPTIED: i32 = 1_000;
 
-/// What all of them need.
+/// Tools of all workers.
 #[derive(Debug, Clone)]
 pub struct GraderTools {
     /// The jobs, as the grader's role.
     pub store: JobStore,
     /// The queue of requests.
     pub requests: Queue,
-    /// Whoever grades.
+    /// The judges and the transcriber.
     pub grading: Arc<Grading>,
     /// Time for which what was written and said is kept after a job's end.
     pub keep: Duration,
@@ -84,7 +85,7 @@ pub async fn run(
     let mut tasks = Tasks::new();
     tasks.spawn("the grader's intake", {
         let tools = tools.clone();
-        move |stop| async move { intake::run(&tools, &requests, &stop).await }
+        move |stop| async move { consume::run(&tools, &*tools.clock, &requests, &stop).await }
     });
     spawn(
         &mut tasks,
