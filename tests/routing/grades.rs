@@ -30,15 +30,16 @@ actions:
 
 async fn scene() -> Scene {
     let variant = Variant { router: true, grading: true, audit_readable: true, ..Variant::default() };
-    let forms = [form("listening"), form("reading"), form("writing")];
+    let forms = [form("listening"), form("reading"), form("writing"), form("free")];
     let scene = Scene::with(StageOptions { variant, ..StageOptions::default() }, &forms, ON).await;
     let set = r#"INSERT INTO assessment.questions (id, skill, prompt, answer_key, set_by) VALUES
             ('heard', 'listening', '', '{"1": ["B"], "2": ["colour", "color"], "3": ["C"]}', 'test'),
             ('read', 'reading', '', NULL, 'test'), ('write', 'writing', 'Write to Anna.', NULL, 'test');
-        INSERT INTO assessment.profiles (form_id, skill, question, text_field, task, sla, since, set_by) VALUES
-            ('listening', 'listening', 'heard', NULL, NULL, '1 hour', now() - interval '1 minute', 'test'),
-            ('reading', 'reading', 'read', NULL, NULL, '1 hour', now() - interval '1 minute', 'test'),
-            ('writing', 'writing', 'write', 'letter', 'email', '1 hour', now() - interval '1 minute', 'test')"#;
+        INSERT INTO assessment.profiles (form_id, skill, question, text_field, task, gate, sla, since, set_by) VALUES
+            ('listening', 'listening', 'heard', NULL, NULL, true, '1 hour', now() - interval '1 minute', 'test'),
+            ('reading', 'reading', 'read', NULL, NULL, true, '1 hour', now() - interval '1 minute', 'test'),
+            ('writing', 'writing', 'write', 'letter', 'email', true, '1 hour', now() - interval '1 minute', 'test'),
+            ('free', 'listening', 'heard', NULL, NULL, false, '1 hour', now() - interval '1 minute', 'test')"#;
     let loader = scene.stage.database.client_as("forms_loader").await.expect("the publisher");
     loader.batch_execute(set).await.expect("what is graded");
     scene
@@ -60,15 +61,24 @@ impl Scene {
         answer.out.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
+    /// Subjects and texts of its mails, in their order.
+    fn mails_of(&self, id: Uuid) -> Vec<(String, String)> {
+        let mails = self.stage.relay.mails();
+        let of_it = mails.iter().filter(|mail| mail.submission_id.as_ref() == Some(&id.to_string()));
+        of_it.map(|mail| mail_text(mail)).map(|(subject, text)| (subject, text.trim().to_owned())).collect()
+    }
+
     /// Subject and text of its one mail.
     async fn mailed(&self, id: Uuid) -> (String, String) {
         assert_eq!(self.ended(id).await.status, "routed");
-        let mails = self.stage.relay.mails();
-        let mut of_it = mails.iter().filter(|mail| mail.submission_id.as_ref() == Some(&id.to_string()));
-        let (mail, other) = (of_it.next().expect("a mail"), of_it.next());
-        assert!(other.is_none(), "one mail");
-        let (subject, text) = mail_text(mail);
-        (subject, text.trim().to_owned())
+        let [mail] = self.mails_of(id).try_into().expect("one mail");
+        mail
+    }
+
+    /// Waits until no row that tells of a grade is left to be sent.
+    async fn told_of_grades(&self) {
+        let sql = "SELECT NOT EXISTS (SELECT FROM router.outbox WHERE kind = 'grading.result' AND state <> 'delivered')";
+        self.until("told", async || self.eyes.query_one(sql, &[]).await.expect("a row").get(0)).await;
     }
 }
 
@@ -79,6 +89,28 @@ async fn a_gated_forms_mail_has_its_score() {
     let id = scene.graded(&seed, "COMPLETED").await;
     let (subject, text) = scene.mailed(id).await;
     assert_eq!((subject.as_str(), text.as_str()), ("6.7 B2", "6.7"));
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_mail_that_waits_for_no_grade_goes_again_with_it_once() {
+    let scene = scene().await;
+    let seed = SubmissionSeed::of("free").field("1", "b").field("2", "Color").field("3", "A");
+    let id = scene.submit(&seed).await.id;
+    let mail = |subject: &str, text: &str| (subject.to_owned(), text.to_owned());
+    let both = [mail("no grade", "no grade"), mail("6.7 B2", "6.7")];
+    let is_routed = async || scene.row(id).await.status == "routed";
+    scene.until("two mails", async || scene.mails_of(id).len() == both.len() && is_routed().await).await;
+    assert_eq!(scene.mails_of(id), both);
+    scene.told_of_grades().await;
+    // A row that comes again, as after a crash before its end was recorded.
+    let again = "INSERT INTO router.outbox (kind, payload)
+        SELECT kind, payload FROM router.outbox WHERE kind = 'grading.result'";
+    scene.eyes.batch_execute(again).await.expect("told again");
+    scene.told_of_grades().await;
+    // A third one would have been ordered before the row was settled.
+    scene.until("routed", is_routed).await;
+    assert_eq!(scene.mails_of(id), both);
     scene.stop().await;
 }
 
