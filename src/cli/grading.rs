@@ -77,7 +77,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
 }
 
-/// Whoever sets what is graded.
+/// The publisher of what is graded.
 #[derive(Debug, clap::Args)]
 struct PublisherUrl {
     /// Connection string of the publisher's role [default: forms.publisher_url]

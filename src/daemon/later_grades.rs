@@ -79,7 +79,7 @@ impl LaterGrades {
     }
 }
 
-/// What a row says.
+/// The payload of a row.
 #[derive(Deserialize)]
 struct Graded {
     submission_id: Uuid,

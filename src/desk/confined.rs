@@ -1,4 +1,4 @@
-//! Who sees one queue alone. For pages and API in one place: a layer refuses what is not that queue's, and lists are narrowed to it.
+//! Visitors who see one queue alone. For pages and API in one place: a layer refuses what is not that queue's, and lists are narrowed to it.
 //!
 //! Fails closed: a route that is not named here is not for such a visitor.
 

@@ -1,4 +1,4 @@
-//! What happens to learners' submissions, told to whoever follows them: one look at the database for all streams, when it is notified and every
+//! Events of learners' submissions, told to whoever follows them: one look at the database for all streams, when it is notified and every
 //! two seconds, and none while nobody follows.
 //!
 //! A look says of which submission something is new; each stream then reads its own events, and tells those that it has not told. So a look
@@ -43,7 +43,7 @@ pub(crate) type Listen = Arc<dyn Fn() -> Listener + Send + Sync>;
 pub(crate) struct News {
     /// Its id.
     pub(crate) id: Uuid,
-    /// What is told.
+    /// The learner's view.
     pub(crate) told: Told,
 }
 
@@ -145,7 +145,7 @@ impl One {
                 let number = at.number;
                 self.told.extend(all.iter().filter(|event| event.number <= number).map(|event| event.id));
             }
-            // What is not known was never told by us: everything is told then.
+            // An event that is not known was never told by us: everything is told then.
             self.last = None;
             all.retain(|event| !self.told.contains(&event.id));
             self.waiting.extend(all);
@@ -201,7 +201,7 @@ impl Shared {
     }
 }
 
-/// What was seen, as long as a look may meet it again.
+/// Events that were seen, as long as a look may meet them again.
 #[derive(Debug, Default)]
 struct Seen {
     since: Option<Timestamp>,

@@ -60,11 +60,11 @@ pub(crate) struct Grading<'a> {
     pub(crate) reason: &'a str,
     /// Who.
     pub(crate) by: &'a Person,
-    /// What makes a second request a repetition.
+    /// The key that makes a second request a repetition.
     pub(crate) repeat: Option<Repeat<'a>>,
 }
 
-/// What became of it.
+/// The outcome of a grade.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It is done: the answer, without a word of the grade's.
@@ -85,14 +85,14 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// Who was first.
+/// The change that came first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct First {
     /// The attempt's state now.
     pub(crate) state: State,
     /// Its version now.
     pub(crate) version: i64,
-    /// Who moved it last.
+    /// The actor of its last move.
     pub(crate) by: String,
     /// When.
     pub(crate) at: Timestamp,
@@ -115,7 +115,7 @@ impl First {
     }
 }
 
-/// What a person who grades is shown.
+/// The view of a person who grades.
 #[derive(Clone, Serialize)]
 pub(crate) struct Assessment {
     /// The attempt.
@@ -133,11 +133,11 @@ pub(crate) struct Assessment {
     pub(crate) ended_at: Option<Timestamp>,
     /// The criteria of the skill, in their order.
     pub(crate) criteria: Vec<&'static str>,
-    /// What was asked; absent where the form is graded no more.
+    /// The question; absent where the form is graded no more.
     pub(crate) question: Option<Question>,
-    /// What was written.
+    /// The text.
     pub(crate) work: Option<String>,
-    /// What was heard.
+    /// The transcript.
     pub(crate) transcript: Option<String>,
     /// The grader's result; absent also where it is not shown before the person's own.
     pub(crate) ai: Option<GradingResult>,
@@ -154,7 +154,7 @@ impl std::fmt::Debug for Assessment {
     }
 }
 
-/// What was asked.
+/// The question.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Question {
     pub(crate) id: String,
@@ -169,7 +169,7 @@ impl Grades {
         Self { store, commands, config }
     }
 
-    /// What a visitor is shown of the latest attempt at a submission, or of this attempt; that is recorded before it is read. `None`: there is
+    /// A visitor's view of the latest attempt at a submission, or of this attempt; that is recorded before it is read. `None`: there is
     /// none.
     ///
     /// # Errors
@@ -385,7 +385,7 @@ impl Grades {
         Ok(Err(Outcome::NotNow("Others change the entry at this moment: try again.".to_owned())))
     }
 
-    /// Who was first, by the attempt's last event.
+    /// The change that came first, by the attempt's last event.
     async fn named(&self, view: &AttemptView, first: First) -> Result<First, DbError> {
         let last = self.store.events(view.id).await?.pop();
         Ok(last.map_or_else(
@@ -409,7 +409,7 @@ pub(crate) fn grader(visitor: &Visitor) -> Result<Person, Problem> {
     Ok(person(visitor))
 }
 
-/// What is wrong with a reason, before anything is done for it.
+/// The fault of a reason, before anything is done for it.
 fn unreasoned(reason: &str) -> Option<Refusal> {
     let why = if reason.trim().is_empty() {
         "it is kept for those who ask later: say why".to_owned()

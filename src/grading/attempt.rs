@@ -18,7 +18,7 @@ pub struct Attempt {
     pub is_current: bool,
     /// The form.
     pub form_id: String,
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// Whether the mail waits for it.
     pub gate: bool,

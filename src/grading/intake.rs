@@ -1,4 +1,4 @@
-//! What follows from a callback, or from the time: the ways that an attempt goes. Pure.
+//! Consequences of a callback, or of the time: the ways that an attempt goes. Pure.
 //!
 //! Callbacks come at least once and in any order. Progress that is not newer than what is known says nothing; an end implies the steps that
 //! nobody heard of; and what comes after an end changes nothing any more: a result is kept as late, or as the twin of one that was first.
@@ -6,7 +6,7 @@
 use super::table::{Command, Grading, State};
 use crate::kernel::{NotPossible, Transition, Who, words};
 
-/// What is known of an attempt.
+/// An attempt, as far as a callback is judged by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Known {
     /// Its state.
@@ -16,7 +16,7 @@ pub struct Known {
 }
 
 words! {
-    /// What a callback of progress says of the job.
+    /// The job's progress, by a callback.
     Progress {
         /// It is worked on.
         Processing = "PROCESSING",
@@ -44,7 +44,7 @@ pub enum Heard {
     },
 }
 
-/// What becomes of a callback.
+/// The fate of a callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
     /// The attempt goes these ways, the last of which the callback tells; the others were not heard of.
@@ -59,7 +59,7 @@ pub enum Taken {
     Second,
 }
 
-/// What follows from a callback of `(try, number)`.
+/// The consequence of a callback of `(try, number)`.
 ///
 /// # Errors
 /// [`NotPossible`]: the table has no way there. An attempt that was never queued has no job.

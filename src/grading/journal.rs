@@ -203,13 +203,13 @@ pub(super) fn waits(row: &Row<Grading>, why: &str) {
     );
 }
 
-/// What is wrong with a work that cannot be sent.
+/// The fault of a work that cannot be sent.
 pub(super) fn unpublishable(row: &Row<Grading>, why: &str) {
     let subject = row.columns.subject;
     tracing::warn!(submission_id = %subject, request = %row.id, "submission {subject} cannot be sent to the grader: {why}");
 }
 
-/// What is wrong with a key.
+/// The fault of a key.
 pub(super) fn no_key(question: &str, why: &str) {
     tracing::error!(
         question,

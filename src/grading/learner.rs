@@ -1,4 +1,4 @@
-//! What a learner is told of an attempt: how it stands, in plain words, and the grade once it is final. Pure.
+//! The learner's view of an attempt: how it stands, in plain words, and the grade once it is final. Pure.
 //!
 //! **Invariant: while a person has the last word nothing of a grade is told**, neither the grader's nor a draft; and of the grader's alone only
 //! what came late, which counts nowhere. Confidence, model and audit are no matter of the learner's.
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Grade {
 }
 
 impl Grade {
-    /// What a learner sees of a result.
+    /// The learner's part of a result.
     #[must_use]
     pub fn of(result: GradingResult, is_late: bool) -> Self {
         let GradingResult {
@@ -125,7 +125,7 @@ impl Grade {
     }
 }
 
-/// What a learner is told.
+/// The learner's view of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Told {
     /// The submission.

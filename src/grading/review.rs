@@ -1,4 +1,4 @@
-//! What a person's review makes of an attempt: the person's own result, and the final one. Pure.
+//! A person's review of an attempt: the person's own result, and the final one. Pure.
 
 use serde::Deserialize;
 
@@ -8,13 +8,13 @@ use super::core::result::{Broken, CriterionScore, Feedback, GradingMode, Grading
 use super::core::score::{Score, mean_to_half};
 use super::core::skill::{Criterion, Skill};
 
-/// What a person says of a work: scores by criterion, and what to say of the whole.
+/// A person's word on a work: scores by criterion, and feedback on the whole.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PersonsReview {
     /// Every criterion of the skill once.
     pub criteria_scores: Vec<PersonsScore>,
-    /// What to say of the whole.
+    /// Feedback on the whole.
     #[serde(default)]
     pub feedback: Feedback,
 }
@@ -34,7 +34,7 @@ pub struct PersonsScore {
     pub criterion: Criterion,
     /// A multiple of 0.5.
     pub score: Score,
-    /// What to say of it.
+    /// Feedback on it.
     #[serde(default)]
     pub feedback: String,
 }

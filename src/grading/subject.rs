@@ -117,7 +117,7 @@ impl Subject for FailedSubject {
     fn look(&self, id: Uuid) -> BoxFuture<'_, Result<Looked, DbError>> {
         async move {
             let Some(failed) = self.store.one(id).await? else { return Ok(Looked::Gone) };
-            // What counts is the latest attempt at the same submission.
+            // The latest attempt at the same submission counts.
             let latest = self.store.one(failed.attempt.subject).await?.unwrap_or(failed);
             if latest.attempt.closed_at.is_some() {
                 return Ok(Looked::Gone);

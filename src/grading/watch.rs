@@ -34,14 +34,14 @@ const REVIEW_AFTER: Duration = Duration::from_secs(3 * 86_400);
 const FEWEST_REVIEWS: u64 = 20;
 const FARTHEST: f64 = 1.0;
 
-/// What a look needs.
+/// Tools of a look.
 #[derive(Debug)]
 pub struct GradingWatch {
     /// The attempts, as the daemon's role.
     pub store: GradingStore,
     /// The clock of pauses.
     pub clock: Arc<dyn Clock>,
-    /// Who is notified.
+    /// The notifier.
     pub incidents: Incidents,
 }
 

@@ -8,7 +8,7 @@ use crate::kernel::words;
 use crate::ports::InvalidAnswer;
 
 words! {
-    /// Who is away.
+    /// The service that is away.
     Away {
         /// The store of recordings.
         Audio = "audio",
@@ -102,7 +102,7 @@ pub(super) fn broken(error: JudgeError) -> TranscriberError {
     }
 }
 
-/// What a status of a recording's store means that is not 200.
+/// The meaning of a status of a recording's store that is not 200.
 pub(super) fn refusal(status: u16, wait: Option<Duration>) -> TranscriberError {
     let away = |cause| TranscriberError::Unavailable { who: Away::Audio, cause, retry_after: wait };
     match status {

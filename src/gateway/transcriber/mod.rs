@@ -33,7 +33,7 @@ pub const LARGEST: usize = 25 * 1024 * 1024;
 /// Most that is read of an answer, in bytes: fifteen minutes of words with their times.
 const ANSWER_LIMIT: usize = 2 * 1024 * 1024;
 
-/// What a client needs to know of the configuration.
+/// The configuration of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriberSettings {
     /// Section, address, model and time of the API; usually [`TIMEOUT`].
@@ -70,7 +70,7 @@ impl fmt::Debug for Audio {
 /// A transcript, and the time that the call took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
-    /// What was said.
+    /// The transcript.
     pub transcript: Transcript,
     /// Time from the request to the last byte of its answer.
     pub took: Duration,

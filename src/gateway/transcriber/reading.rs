@@ -19,12 +19,12 @@ const LONGEST_TEXT: usize = 64 * 1024;
 const LONGEST_LANGUAGE: usize = 32;
 /// Deepest nesting.
 const DEEPEST: usize = 16;
-/// What a word may be behind the end: times are rounded.
+/// Seconds that a word may be behind the end: times are rounded.
 const ROUNDED: f64 = 1.0;
 /// Probability above which a segment is no speech; Whisper's own threshold.
 const NO_SPEECH: f64 = 0.6;
 
-/// What was said.
+/// A transcript.
 #[derive(Clone, PartialEq)]
 pub struct Transcript {
     /// The words as one text. Purged with its submission; for no event and no log.

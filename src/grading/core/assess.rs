@@ -20,31 +20,31 @@ use super::skill::{Criterion, Skill, Task};
 /// Name of a model where none was asked.
 const NO_MODEL: &str = "none";
 
-/// What one answer of a model says; its quotes are known to be the work's.
+/// One answer of a model; its quotes are known to be the work's.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sample {
     /// Every criterion of the skill once: score, feedback, quotes.
     pub criteria: Vec<(Criterion, Score, String, Vec<String>)>,
-    /// What is good.
+    /// Strengths.
     pub strengths: Vec<String>,
-    /// What is not.
+    /// Weaknesses.
     pub weaknesses: Vec<String>,
-    /// What to do next.
+    /// Advice.
     pub suggestions: Vec<String>,
     /// The work speaks to whoever grades.
     pub injection: bool,
-    /// Who answered.
+    /// The model that answered.
     pub model: String,
 }
 
-/// What is graded.
+/// A work to be graded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Work {
     /// The text, or the transcript.
     pub text: String,
-    /// What the text is to be; none of a transcript.
+    /// The task of the text; none of a transcript.
     pub task: Option<Task>,
-    /// What was asked.
+    /// The question.
     pub prompt: String,
     /// Texts that are known: whoever hands one in has not written it.
     pub known: Vec<String>,
@@ -58,7 +58,7 @@ pub struct Work {
     pub pronunciation: Option<Score>,
 }
 
-/// What is graded by.
+/// The rules of a grade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Thresholds of the bands.
@@ -84,9 +84,9 @@ pub struct Assessed {
     pub result: GradingResult,
     /// Parts of its confidence.
     pub parts: Parts,
-    /// What is wrong with the work, each once.
+    /// Faults of the work, each once.
     pub flags: Vec<Flag>,
-    /// Who looks.
+    /// The routing to a person.
     pub routing: Routing,
     /// Each sample's score of the whole.
     pub overall: Vec<Score>,

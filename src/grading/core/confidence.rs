@@ -276,7 +276,7 @@ fn percent(part: u128, whole: u128) -> u8 {
     u8::try_from(percent.min(100)).unwrap_or(100)
 }
 
-/// What a work looks like, by the labels of [`Parts`]: for events and logs, which have no texts.
+/// The look of a work, by the labels of [`Parts`]: for events and logs, which have no texts.
 #[must_use]
 pub fn labelled(parts: &Parts) -> BTreeMap<&'static str, u8> {
     let parts = [

@@ -38,7 +38,7 @@ pub enum KeyFault {
     },
 }
 
-/// What a key says of answers.
+/// A key's verdict on answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marked {
     /// Items that were answered right.

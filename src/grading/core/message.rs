@@ -1,4 +1,4 @@
-//! What the two sides say to each other: requests and callbacks. Pure.
+//! Messages between the two sides: requests and callbacks. Pure.
 //!
 //! Either comes at least once and in any order, and either side may run another version: a message is read exactly, or not at
 //! all, and what is wrong with it is named by its member, never by its content. **No message names the learner.** A callback's
@@ -34,7 +34,7 @@ const MOST_URL: usize = 2048;
 const MOST_COUNT: u32 = i32::MAX.unsigned_abs();
 
 words! {
-    /// What is asked for.
+    /// The wish.
     RequestKind {
         /// A grade.
         Grade = "grade",
@@ -45,7 +45,7 @@ words! {
     }
 }
 
-/// What is wrong with a message. Names the member, and nothing that stands there.
+/// The fault of a message. Names the member, and nothing that stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum BadMessage {
     /// It is longer than [`MOST_MESSAGE`].
@@ -79,11 +79,11 @@ pub struct Request {
     pub submission_id: Uuid,
     /// Which of the submission's attempts, from 1.
     pub attempt: u32,
-    /// What is asked for.
+    /// The wish.
     pub ask: Ask,
 }
 
-/// What is asked for.
+/// The wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// A grade.
@@ -94,7 +94,7 @@ pub enum Ask {
     Forget,
 }
 
-/// What is needed for a grade.
+/// The content of a request for a grade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grade {
     /// By which the work is judged; follows from the payload as well.
@@ -103,13 +103,13 @@ pub struct Grade {
     pub deadline_at: Timestamp,
     /// The rubric's version.
     pub rubric: String,
-    /// What was asked.
+    /// The question.
     pub question: Question,
     /// The work.
     pub payload: Payload,
 }
 
-/// What a learner was asked.
+/// The question that a learner was asked.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Question {
@@ -130,7 +130,7 @@ pub enum Payload {
         text: String,
         /// Its words.
         word_count: u32,
-        /// What it is to be.
+        /// The task.
         task: Task,
     },
     /// A recording: speaking.
@@ -237,7 +237,7 @@ impl Request {
         Ok(Self { request_id, submission_id, attempt, ask })
     }
 
-    /// What is asked for, in a word.
+    /// The wish, in a word.
     #[must_use]
     pub const fn kind(&self) -> RequestKind {
         match self.ask {

@@ -1,4 +1,4 @@
-//! What a grade is: scores, bands, how sure we are of them, who has to look, and the messages that carry them. Pure.
+//! The rules of a grade: scores, bands, how sure we are of them, who has to look, and the messages that carry them. Pure.
 //!
 //! [`skill`] (what is graded) → [`score`], [`band`] (in tenths, never in floats) → [`key`] (listening and reading) →
 //! [`confidence`] → [`review`] (whether a person looks) → [`result`] (the document) → [`assess`] (a model's samples become

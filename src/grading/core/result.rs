@@ -50,7 +50,7 @@ words! {
 /// A grade.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "the document has them")]
+#[expect(clippy::struct_excessive_bools, reason = "the document has them")]
 pub struct GradingResult {
     /// [`VERSION`].
     pub v: u8,
@@ -95,7 +95,7 @@ pub struct CriterionScore {
     pub criterion: Criterion,
     /// A multiple of 0.5.
     pub score: Score,
-    /// What to say of it.
+    /// Feedback on it.
     pub feedback: String,
     /// Quotes from the work.
     pub evidence: Vec<String>,
@@ -103,15 +103,15 @@ pub struct CriterionScore {
     pub estimated: bool,
 }
 
-/// What to say of the whole.
+/// Feedback on the whole.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Feedback {
-    /// What is good.
+    /// Strengths.
     pub strengths: Vec<String>,
-    /// What is not.
+    /// Weaknesses.
     pub weaknesses: Vec<String>,
-    /// What to do next.
+    /// Advice.
     pub suggestions: Vec<String>,
 }
 

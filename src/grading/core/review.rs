@@ -1,4 +1,4 @@
-//! Who has to look at a result. Pure.
+//! The routing of a result to a person. Pure.
 //!
 //! A person looks where the grader is unsure, where something is wrong with the work, and where nobody has measured this model
 //! with this prompt and rubric. A share of what would have gone by itself is looked at all the same: without it, nobody would
@@ -62,12 +62,12 @@ impl Thresholds {
     }
 }
 
-/// What a result is routed by.
+/// The grounds of a routing.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// How sure the grader is, 0 to 100.
     pub confidence: u8,
-    /// What is wrong with the work.
+    /// Faults of the work.
     pub flags: &'a [Flag],
     /// This model, with this prompt and rubric, was measured.
     pub calibrated: bool,
@@ -79,7 +79,7 @@ pub struct Asked<'a> {
     pub digest: &'a [u8; 32],
 }
 
-/// Who looks.
+/// The routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routing {
     /// A person looks before the learner does.

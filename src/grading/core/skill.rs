@@ -1,4 +1,4 @@
-//! What is graded: skills, tasks, and the criteria of each skill. Pure.
+//! Skills, tasks, and the criteria of each skill. Pure.
 
 use crate::kernel::words;
 
@@ -17,7 +17,7 @@ words! {
 }
 
 words! {
-    /// What a text is to be.
+    /// The task of a text.
     Task {
         /// A letter: greeting, closing, some 120 words.
         Email = "email",
@@ -27,7 +27,7 @@ words! {
 }
 
 words! {
-    /// What a work is judged by.
+    /// The criteria of a work.
     Criterion {
         /// Writing: whether it does what was asked.
         TaskAchievement = "task_achievement",

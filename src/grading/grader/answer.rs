@@ -69,7 +69,7 @@ fn sample(text: &str, nonce: &str, skill: Skill, work: &str) -> Result<Sample, I
     })
 }
 
-/// What a sample has of one criterion: score, feedback, quotes.
+/// A sample's part on one criterion: score, feedback, quotes.
 type Rated = (Criterion, Score, String, Vec<String>);
 
 fn rated((criterion, spoken): (Criterion, Spoken), work: &str) -> Result<Rated, InvalidAnswer> {

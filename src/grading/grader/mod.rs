@@ -1,4 +1,4 @@
-//! What is asked of a judge about a work, and what its answer says. Pure.
+//! The question to a judge about a work, and the reading of its answer. Pure.
 //!
 //! [`question`] (one sample's question) → the gateway → [`answer`] (a sample, or none); [`texts`] are our words in it, with their
 //! version, `remark` what of the judge's words is kept. **There is no default score**: an answer that is not exactly of its

@@ -40,12 +40,12 @@ pub enum Unaskable {
     NonceInContent,
 }
 
-/// What is to be graded.
+/// A work, and the question to a judge about it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
-    /// What a text is to be.
+    /// The task of a text.
     pub task: Option<Task>,
     /// The exam's part, of a recording.
     pub part: Option<u8>,

@@ -1,4 +1,4 @@
-//! What follows from a failed try. Pure.
+//! Consequences of a failed try. Pure.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Failed {
     pub retry_after: Option<Duration>,
 }
 
-/// What follows from it.
+/// The consequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Another try, after this pause.
@@ -34,7 +34,7 @@ pub enum Next {
     GiveUp,
 }
 
-/// What follows from a failed try of a job that was tried again `retries` times; `is_over`: nobody waits for it any more.
+/// The consequence of a failed try of a job that was tried again `retries` times; `is_over`: nobody waits for it any more.
 #[must_use]
 pub fn after(failed: &Failed, retries: u32, is_over: bool, rng: &mut impl Rng) -> Next {
     if is_over || !failed.retryable || retries >= MOST_RETRIES {

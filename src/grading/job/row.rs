@@ -27,7 +27,7 @@ pub struct JobRow {
     pub submission_id: Uuid,
     /// Number of the attempt.
     pub attempt: u32,
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// The request as it came; absent where it was emptied.
     pub payload: Option<Value>,
@@ -82,7 +82,7 @@ impl Stored for Job {
         versioned: true,
         leases_recorded: false,
         log: Log::Own(LOG),
-        // What the main side hears, and what nobody could make anything of: in the statement that moves the job.
+        // The callback, and the fault of the try: in the statement that moves the job.
         beside: ", q AS (
   INSERT INTO mq.grading_callback (message_id, payload)
   SELECT (u.columns#>>'{callback,eventId}')::uuid, u.columns->'callback' FROM u WHERE u.columns ? 'callback'

@@ -16,11 +16,11 @@ use crate::kernel::rows::{Rows, word_in};
 use crate::kernel::words;
 
 words! {
-    /// What is paid for.
+    /// Calls that are paid for.
     StepKind {
-        /// What was said, in words.
+        /// A recording, in words.
         Transcribe = "transcribe",
-        /// What a model says of the work.
+        /// A model's word on the work.
         Sample = "sample",
     }
 }
@@ -40,7 +40,7 @@ words! {
 /// A step that was paid for.
 #[derive(Clone, PartialEq)]
 pub struct Step {
-    /// What was answered.
+    /// The answer.
     pub output: Value,
     /// The model, by its own words.
     pub model: String,
@@ -121,7 +121,7 @@ UPDATE grading.steps s SET output = NULL FROM grading.jobs j WHERE s.job_id = j.
 const FORGET_JOBS: &str = "-- grading_job_forget
 UPDATE grading.jobs j SET payload = CASE WHEN j.ended_at IS NULL THEN j.payload END, callback = NULL, cancelled_at = COALESCE(j.cancelled_at, clock_timestamp()),
   forgotten_at = clock_timestamp() WHERE j.submission_id = $1";
-/// What went on when its submission was emptied is not kept for a day.
+/// A job that went on when its submission was emptied is not kept for a day.
 const EMPTY_FORGOTTEN: &str = "-- grading_job_empty_forgotten
 WITH j AS (
   UPDATE grading.jobs j SET payload = NULL, callback = NULL WHERE j.ended_at IS NOT NULL AND j.forgotten_at IS NOT NULL AND j.payload IS NOT NULL RETURNING j.id
@@ -141,7 +141,7 @@ const SAME: &str = "-- grading_same_step
 SELECT s.output, s.model, s.tokens, s.took_ms FROM grading.steps s
 WHERE s.input_digest = $1 AND s.kind = $2 AND s.number = $3 AND s.output IS NOT NULL AND NOT s.copied ORDER BY s.id LIMIT 1";
 
-/// What was paid for counts, whoever's answer stands.
+/// The cost counts, whoever's answer stands.
 const RECORD: &str = "-- grading_record_step
 WITH s AS (
   INSERT INTO grading.steps (job_id, kind, number, input_digest, output, model, copied, tokens, took_ms)
@@ -167,10 +167,10 @@ SELECT COALESCE((SELECT c.suffices FROM grading.calibrations c WHERE c.skill = $
 const EMPTY: &str = "-- grading_empty_ended
 SELECT grading.empty_ended(make_interval(secs => $1), $2) AS n";
 
-/// What is tried on a labelled corpus, and what came of it.
+/// A trial on a labelled corpus, and its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// The models, in one name.
     pub models: String,

@@ -1,4 +1,4 @@
-//! What is to be graded, as it stands now: the profile of its form, the question, what was entered, and the audio.
+//! The content of an attempt, as it stands now: the profile of its form, the question, what was entered, and the audio.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::kernel::rows::word_in;
 /// A form's profile, with its question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// The field with the text; of writing alone.
     pub text_field: Option<String>,
@@ -49,7 +49,7 @@ pub struct Audio {
     pub is_clean: bool,
 }
 
-/// What is to be graded. Shown to nobody: it has what people entered.
+/// The content of an attempt. Its `Debug` shows nothing: it has what people entered.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     /// The profile; absent where the form has none any more.
@@ -94,7 +94,7 @@ LEFT JOIN LATERAL (SELECT x.id, x.gcs_bucket, x.gcs_object, x.size_bytes, x.clam
 WHERE s.id = $1";
 
 impl GradingStore {
-    /// What is to be graded of a submission; absent where there is none.
+    /// The content of a submission; absent where there is none.
     ///
     /// # Errors
     /// [`DbError`].

@@ -26,7 +26,7 @@ const TRIGGERS: [(&str, &str); 5] = [
     ("dead", "mq.grading_dlq"),
 ];
 
-/// What the daemon's role needs, and what it must not have: the grader's side is not its own.
+/// Rights that the daemon's role needs, and rights that it must not have: the grader's side is not its own.
 const RIGHTS: [(&str, &str, bool); 9] = [
     ("assessment.submissions", "SELECT", true),
     ("assessment.submissions", "INSERT", false),

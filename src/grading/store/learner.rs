@@ -1,4 +1,4 @@
-//! What learners follow: tickets that are spent once, the events of a submission's attempts, and the grade that may be shown.
+//! Learners' statements: tickets that are spent once, the events of a submission's attempts, and the grade that may be shown.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -64,7 +64,7 @@ SELECT now() AS now";
 const SUBJECT: &str = "-- grading_subject
 SELECT a.state, a.attempt, a.id, a.state_since FROM assessment.submissions a WHERE a.subject = $1 AND a.current AND a.closed_at IS NULL";
 
-/// What is no transition is told where a late result has come.
+/// An event that is no transition is told where a late result has come.
 const FOLLOWED: &str = "-- grading_followed
 SELECT e.id, e.number, a.id AS request, a.attempt, e.to_state AS state, e.created_at
 FROM assessment.submissions a JOIN assessment.events e ON e.submission_id = a.id
@@ -120,7 +120,7 @@ impl GradingStore {
         Ok(client.query_one(&client.prepare_cached(NOW).await?, &[]).await?.try_get("now")?)
     }
 
-    /// What the learner is told of a submission now; nothing where no attempt at it is known, or it was emptied.
+    /// The learner's view of a submission now; absent where no attempt at it is known, or it was emptied.
     ///
     /// # Errors
     /// [`DbError`].
@@ -136,7 +136,7 @@ impl GradingStore {
         Ok(Some(Told { submission, attempt, state: standing, words: standing.words(), at, result }))
     }
 
-    /// What the learner is told of an event.
+    /// The learner's view of an event.
     ///
     /// # Errors
     /// [`DbError`].

@@ -57,7 +57,7 @@ impl GradingStore {
         Self { rows: Rows::new(pool, actor), actor: actor.into() }
     }
 
-    /// Whoever transitions are recorded of.
+    /// The actor of the transitions.
     #[must_use]
     pub fn actor(&self) -> &str {
         &self.actor

@@ -1,4 +1,4 @@
-//! What people do with attempts: review, have a submission graded again, let its mail go without a grade. By the schema's functions: to review
+//! People's commands to attempts: review, have a submission graded again, let its mail go without a grade. By the schema's functions: to review
 //! as the desk's role, the rest as the daemon's, which cannot change an attempt so itself.
 
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::kernel::rows::word_in;
 use crate::words;
 
 words! {
-    /// What became of a review.
+    /// The outcome of a review.
     Reviewed {
         /// It is done.
         Done = "done",
@@ -25,7 +25,7 @@ words! {
 }
 
 words! {
-    /// What became of the wish for another attempt.
+    /// The outcome of the wish for another attempt.
     Regraded {
         /// There is one.
         Done = "done",
@@ -43,7 +43,7 @@ words! {
 }
 
 words! {
-    /// What became of the wish to let a mail go.
+    /// The outcome of the wish to let a mail go.
     Released {
         /// It goes.
         Done = "done",

@@ -12,7 +12,7 @@ use crate::kernel::rows::{Commands, Log, Relation, Stored, transactions, word_in
 /// The attempts' table.
 pub(super) const TABLE: &str = "assessment.submissions";
 
-/// What an [`Attempt`] is read from, beside id, state, attempts, claims, version and lease.
+/// Columns of an [`Attempt`], beside id, state, attempts, claims, version and lease.
 macro_rules! columns {
     () => {
         "o.subject, o.attempt, o.current, o.form_id, o.skill, o.gate, o.deadline, o.try, o.seq, o.priority, o.confidence, o.failed_reason, \
@@ -49,7 +49,7 @@ impl Stored for Grading {
         versioned: true,
         leases_recorded: false,
         log: Log::Own(LOG),
-        // What goes to the grader, and results: in the statement that moves the attempt.
+        // The message to the grader, and results: in the statement that moves the attempt.
         beside: ", q AS (
   INSERT INTO mq.grading_request (message_id, payload)
   SELECT (u.columns->>'message')::uuid, u.columns->'request' FROM u WHERE u.columns ? 'request'

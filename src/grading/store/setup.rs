@@ -13,7 +13,7 @@ use crate::kernel::rows::word_in;
 use crate::words;
 
 words! {
-    /// What becomes of a gated mail whose attempt failed.
+    /// The fate of a gated mail whose attempt failed.
     OnFailed {
         /// It waits for a person.
         Hold = "hold",
@@ -26,7 +26,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// What it is a question of.
+    /// The skill of the question.
     pub skill: Skill,
     /// Its text.
     #[serde(default)]
@@ -51,7 +51,7 @@ fn first() -> String {
 pub struct NewProfile {
     /// The form.
     pub form: String,
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// The question.
     pub question: String,
@@ -65,7 +65,7 @@ pub struct NewProfile {
     pub consent_field: Option<String>,
     /// Whether the mail waits.
     pub gate: bool,
-    /// What becomes of it where there is no grade.
+    /// Its fate where there is no grade.
     pub on_failed: OnFailed,
     /// Time until an attempt fails.
     pub sla: Duration,
@@ -76,19 +76,19 @@ pub struct NewProfile {
 pub struct GradedForm {
     /// The form.
     pub form_id: String,
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: Skill,
     /// The question.
     pub question: String,
     /// Whether the mail waits.
     pub gate: bool,
-    /// What becomes of it where there is no grade.
+    /// Its fate where there is no grade.
     pub on_failed: String,
     /// Seconds until an attempt fails.
     pub sla_seconds: f64,
     /// Submissions created since then are graded.
     pub since: Timestamp,
-    /// Who set it.
+    /// The person who set it.
     pub set_by: String,
     /// Attempts that have not ended.
     pub open: i64,
@@ -148,7 +148,7 @@ impl GradingStore {
             .await
     }
 
-    /// What a question is of; absent where there is none of that name.
+    /// The skill of a question; absent where there is none of that name.
     ///
     /// # Errors
     /// [`DbError`].

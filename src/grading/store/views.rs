@@ -1,4 +1,4 @@
-//! What people see of attempts: lists, one attempt with all that is known of it, and how long each stage took.
+//! People's views of attempts: lists, one attempt with all that is known of it, and how long each stage took.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct AttemptEvent {
     pub to_state: String,
     /// The trigger.
     pub trigger: String,
-    /// Whoever pulled it.
+    /// The actor.
     pub actor: String,
     /// Codes, counts, scores.
     pub metadata: Value,
@@ -66,7 +66,7 @@ pub struct ResultView {
     pub band: String,
     /// Whether its words are gone.
     pub emptied: bool,
-    /// Whoever made it.
+    /// The actor.
     pub actor: String,
     /// When.
     pub at: Timestamp,
@@ -84,7 +84,7 @@ pub struct AttemptStory {
     pub results: Vec<ResultView>,
 }
 
-/// What a list has.
+/// The filter of a list.
 #[derive(Debug, Clone, Default)]
 pub struct ListFilter {
     /// Attempts in this state alone.
@@ -100,7 +100,7 @@ pub struct ListFilter {
 /// How long a stage took, in seconds, of attempts that left it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageTimes {
-    /// What is graded.
+    /// The skill that is graded.
     pub skill: String,
     /// `queued`, `processing`, `review` or `end_to_end`.
     pub stage: String,

@@ -1,4 +1,4 @@
-//! What the daemon looks at: how many attempts wait where, and for how long, and what happened since the last look.
+//! The daemon's look: how many attempts wait where, and for how long, and what happened since the last look.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Standing {
     pub queues: Vec<(String, u64, Duration)>,
 }
 
-/// What happened between two looks.
+/// Events between two looks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// Attempts by what became of them.
@@ -144,7 +144,7 @@ impl GradingStore {
         Ok(standing)
     }
 
-    /// What happened since `after`, nothing where that is absent, and until when was looked.
+    /// Events since `after`, none where that is absent, and the time until which was looked.
     ///
     /// # Errors
     /// [`DbError`].

@@ -1,4 +1,4 @@
-//! Whoever grades and whoever transcribes, what is known of them, and their calls: each asked once, and kept before it counts.
+//! Judges and transcriber, whether they answer, and their calls: each asked once, and kept before it counts.
 //!
 //! One that is away shuts the gate: no try is spent, and one call at a time tries whether it is back. An answer that is none fails the try.
 
@@ -22,9 +22,9 @@ use crate::ops::dependency::Dependency;
 use crate::ops::gate::{Gate, Shut};
 use crate::ports::Clock;
 
-/// Whoever grades, as a reason of the gate.
+/// The judges, as a reason of the gate.
 pub const GRADER: Dependency = Dependency::new("breaker_grader");
-/// Whoever transcribes, as a reason of the gate.
+/// The transcriber, as a reason of the gate.
 pub const TRANSCRIBER: Dependency = Dependency::new("breaker_transcriber");
 /// Pauses for which a job waits whose call was refused.
 const REFUSED: u32 = 10;
@@ -33,7 +33,7 @@ const MOST_FAILURES: u32 = 3;
 /// Jobs that are kept in mind.
 const JOBS: usize = 1_000;
 
-/// Whoever grades, and by what.
+/// The judges, the transcriber, and the rules of a grade.
 #[derive(Debug)]
 pub struct Grading {
     /// The clients, one for each sample in turn; empty where none is configured.
@@ -64,7 +64,7 @@ pub struct Grading {
     pub gate: Gate,
     /// Told when the gate was shut.
     pub away: Notify,
-    /// What failed at which job.
+    /// Failed calls by job.
     pub faults: Mutex<Faults>,
 }
 
@@ -98,7 +98,7 @@ impl Faults {
 /// Why a step was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Untaken {
-    /// Whoever is asked is away: the job waits, and no try is spent.
+    /// The judge or transcriber is away: the job waits, and no try is spent.
     Away(Duration),
     /// The try has failed.
     Failed(Failed),
@@ -118,7 +118,7 @@ impl Grading {
         }
     }
 
-    /// Whoever was asked has answered.
+    /// Records that the judge or transcriber has answered.
     pub(super) fn answered(&self, job: Uuid) {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).answered(job);
         self.is_back();
@@ -153,7 +153,7 @@ impl Grading {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).failed(job)
     }
 
-    /// What follows where whoever grades gave no sample.
+    /// The consequence of a judge's answer that is no sample.
     pub(super) fn unanswered(&self, job: Uuid, error: &JudgeError) -> Untaken {
         let failed = |code: &str, retryable: bool| {
             Untaken::Failed(Failed {
@@ -183,7 +183,7 @@ impl Grading {
         }
     }
 
-    /// What follows where whoever transcribes gave no text.
+    /// The consequence of a transcriber's answer that is no text.
     pub(super) fn unheard(&self, job: Uuid, error: &TranscriberError) -> Untaken {
         let failed = |code: &str, retryable: bool| {
             Untaken::Failed(Failed {

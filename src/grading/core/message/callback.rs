@@ -1,4 +1,4 @@
-//! What becomes of a request: progress, and one end. Pure.
+//! The answers to a request: progress, and one end. Pure.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ const MOST_CODE: usize = 64;
 const NAMESPACE: Uuid = Uuid::from_u128(0x6d61_706c_652d_4752_8144_494e_472d_7631);
 
 words! {
-    /// What a callback is.
+    /// Kinds of callbacks.
     CallbackKind {
         /// A step; best effort.
         Progress = "progress",
@@ -73,21 +73,21 @@ pub struct Failure {
     pub retryable: bool,
 }
 
-/// What is said of a job.
+/// The word on a job.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Said {
     /// Where it stands, and what went wrong, if something did.
     Progress {
         /// Where it stands.
         status: Status,
-        /// What went wrong; never of one that is being worked on.
+        /// The fault; never of one that is being worked on.
         error: Option<Failure>,
     },
     /// It has ended with a result.
     Completed {
         /// Read, and not checked: whoever takes it in knows the skill and the bands.
         result: Box<GradingResult>,
-        /// What was heard; of speaking.
+        /// The transcript; of speaking.
         transcript: Option<String>,
     },
     /// It has ended without one.
@@ -109,7 +109,7 @@ pub struct Callback {
     pub seq: u32,
     /// When it happened.
     pub event_at: Timestamp,
-    /// What happened.
+    /// The event.
     pub said: Said,
 }
 
