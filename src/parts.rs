@@ -26,6 +26,10 @@ use crate::grading::core::band::Bands;
 use crate::grading::core::merge::Merge;
 use crate::grading::core::review::Thresholds;
 use crate::grading::core::score::Score;
+use crate::grading::link::ends::Ends;
+use crate::grading::link::topics::topics;
+use crate::grading::link::{Arrivals, Link};
+use crate::grading::queue::QueueName;
 use crate::grading::store::GradingStore;
 use crate::grading::subject::{AttemptSubject, FailedSubject, MessageSubject};
 use crate::grading::worker::Grading;
@@ -466,6 +470,27 @@ pub fn judging(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Judging>
 #[must_use]
 pub fn grading_store(config: &Config, pool: Pool) -> GradingStore {
     GradingStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// A side's link; `None` where the database's queues are enough.
+///
+/// # Errors
+/// [`PartError`]: a name of `[grading.pubsub]` or `[pubsub]` is missing, or cannot be one.
+pub fn grading_link(
+    config: &Config,
+    pool: Pool,
+    sends: QueueName,
+    (clock, rng): (Arc<dyn Clock>, Arc<Rng>),
+) -> Result<Option<Link>, PartError> {
+    let topics = topics(config)?;
+    Ok(topics.map(|topics| Link {
+        ends: Ends::new(pool, sends),
+        publishing: topics.of(sends).clone(),
+        receiving: topics.of(sends.other()).clone(),
+        arrivals: Arrivals::default(),
+        clock,
+        rng,
+    }))
 }
 
 /// Thresholds of the bands.

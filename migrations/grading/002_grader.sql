@@ -1,7 +1,10 @@
 -- Schemas mq and grading: the queues between the two sides of grading, and the grader's own. Applied by `maple-router migrate --grading` after
--- 001; the way back is down/002_grader.sql.
+-- 001, or alone by `maple-router migrate --grader` where the grader has a database of its own; the way back is down/002_grader.sql. Nothing
+-- here names another schema: what joins the sides in one database is 003.
 --
 -- Each side writes its own: a producer puts messages into its queue and reads none of them, a consumer takes them out and changes no payload.
+-- Between two databases, or where it is wished, a topic carries them: the producer's relay publishes what is in its queue, the consumer's
+-- receiver puts it into the queue of its own database, where it has arrived.
 -- The grader's role knows nothing of submissions but what a request says, and of people nothing at all.
 
 DO $$
@@ -24,7 +27,9 @@ CREATE TABLE mq.grading_request (
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- How often it was taken out and put back: what the database refuses again and again is nobody's message.
     tries        int NOT NULL DEFAULT 0 CHECK (tries >= 0),
-    available_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    available_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Whether it has come over a topic; where there is none, nobody asks.
+    arrived      boolean NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX grading_request_due ON mq.grading_request (available_at, message_id);
 CREATE INDEX grading_request_submission ON mq.grading_request ((payload->>'submissionId'));
@@ -34,7 +39,8 @@ CREATE TABLE mq.grading_callback (
     payload      jsonb NOT NULL,
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     tries        int NOT NULL DEFAULT 0 CHECK (tries >= 0),
-    available_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    available_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    arrived      boolean NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX grading_callback_due ON mq.grading_callback (available_at, message_id);
 -- Nothing is timed out whose callback waits here.
@@ -64,18 +70,6 @@ $$;
 CREATE TRIGGER wake AFTER INSERT ON mq.grading_request FOR EACH STATEMENT EXECUTE FUNCTION mq.wake('maple_router_grading_request');
 CREATE TRIGGER wake AFTER INSERT ON mq.grading_callback FOR EACH STATEMENT EXECUTE FUNCTION mq.wake('maple_router_grading_callback');
 
--- A person has to hear of a dead message, whoever buried it.
-CREATE FUNCTION mq.on_dead() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM router.open_entry('grading_message', NEW.reason, 'grading_message', NEW.id, NULL, 'dead',
-        jsonb_build_object('queue', NEW.queue));
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER dead AFTER INSERT ON mq.grading_dlq FOR EACH ROW EXECUTE FUNCTION mq.on_dead();
-
 -- How many messages wait, and since when; for whoever may not look into them.
 CREATE FUNCTION mq.depths() RETURNS TABLE (queue text, waiting bigint, oldest float8)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -91,6 +85,67 @@ CREATE FUNCTION mq.dead(most int) RETURNS TABLE (id uuid, queue text, reason tex
 AS $$
     SELECT d.id, d.queue, d.reason, d.detail, substring(d.payload->>'requestId' FROM '^[0-9a-fA-F-]{36}$'), d.at
     FROM mq.grading_dlq d ORDER BY d.at DESC, d.id LIMIT most
+$$;
+
+-- Dead messages go with their submission.
+CREATE FUNCTION mq.forget_dead(submission uuid) RETURNS void
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    DELETE FROM mq.grading_dlq d WHERE d.payload->>'submissionId' = submission::text
+$$;
+
+-- ── the topics' ends ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- Requests that are to be published, the longest-waiting first: no other relay has them for so many seconds.
+CREATE FUNCTION mq.requests_to_send(most int, seconds float8) RETURNS TABLE (message_id uuid, payload text, at timestamptz)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    UPDATE mq.grading_request q SET available_at = clock_timestamp() + make_interval(secs => seconds)
+    FROM (SELECT x.message_id FROM mq.grading_request x WHERE x.available_at <= clock_timestamp() AND NOT x.arrived
+        ORDER BY x.available_at, x.message_id LIMIT most FOR UPDATE SKIP LOCKED) x
+    WHERE q.message_id = x.message_id RETURNING q.message_id, q.payload::text, q.at
+$$;
+
+-- The topic has them.
+CREATE FUNCTION mq.requests_sent(ids uuid[]) RETURNS void
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    DELETE FROM mq.grading_request q WHERE q.message_id = ANY(ids) AND NOT q.arrived
+$$;
+
+-- One has come over the topic, written at this time. In one database it may still be there as the producer's. Answers its age in seconds.
+CREATE FUNCTION mq.request_arrived(message uuid, payload jsonb, written timestamptz) RETURNS float8
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO mq.grading_request AS q (message_id, payload, at, arrived) VALUES (message, payload, written, true)
+    ON CONFLICT (message_id) DO UPDATE SET arrived = true, available_at = CASE WHEN q.arrived THEN q.available_at ELSE clock_timestamp() END;
+    SELECT extract(epoch FROM clock_timestamp() - written)::float8
+$$;
+
+-- Callbacks that are to be published, the longest-waiting first: no other relay has them for so many seconds.
+CREATE FUNCTION mq.callbacks_to_send(most int, seconds float8) RETURNS TABLE (message_id uuid, payload text, at timestamptz)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    UPDATE mq.grading_callback q SET available_at = clock_timestamp() + make_interval(secs => seconds)
+    FROM (SELECT x.message_id FROM mq.grading_callback x WHERE x.available_at <= clock_timestamp() AND NOT x.arrived
+        ORDER BY x.available_at, x.message_id LIMIT most FOR UPDATE SKIP LOCKED) x
+    WHERE q.message_id = x.message_id RETURNING q.message_id, q.payload::text, q.at
+$$;
+
+-- The topic has them.
+CREATE FUNCTION mq.callbacks_sent(ids uuid[]) RETURNS void
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    DELETE FROM mq.grading_callback q WHERE q.message_id = ANY(ids) AND NOT q.arrived
+$$;
+
+-- One has come over the topic, written at this time. In one database it may still be there as the producer's. Answers its age in seconds.
+CREATE FUNCTION mq.callback_arrived(message uuid, payload jsonb, written timestamptz) RETURNS float8
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO mq.grading_callback AS q (message_id, payload, at, arrived) VALUES (message, payload, written, true)
+    ON CONFLICT (message_id) DO UPDATE SET arrived = true, available_at = CASE WHEN q.arrived THEN q.available_at ELSE clock_timestamp() END;
+    SELECT extract(epoch FROM clock_timestamp() - written)::float8
 $$;
 
 -- ── the grader ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,6 +258,12 @@ CREATE TABLE grading.calibrations (
 );
 CREATE INDEX calibrations_newest ON grading.calibrations (skill, models, prompt, rubric, id DESC);
 
+-- Submissions that were emptied: a request of theirs that is still on its way becomes no job.
+CREATE TABLE grading.forgotten (
+    submission_id uuid PRIMARY KEY,
+    at            timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 CREATE FUNCTION grading.guard_job() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -264,50 +325,21 @@ BEGIN
 END
 $$;
 
--- A submission that is emptied takes its results and its messages along, closes an open attempt without a transition, and has the grader forget.
-CREATE FUNCTION assessment.on_subject_ended() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Whoever takes a callback in has the attempt's lock: it is kept before this, or sees that the submission is empty.
-    PERFORM FROM assessment.submissions a WHERE a.subject = NEW.id ORDER BY a.id FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    UPDATE assessment.submissions a SET closed_at = clock_timestamp(), lease_token = NULL, leased_until = NULL
-    WHERE a.subject = NEW.id AND a.closed_at IS NULL AND a.ended_at IS NULL;
-    UPDATE assessment.results r SET result = NULL, transcript = NULL FROM assessment.submissions a
-    WHERE a.subject = NEW.id AND r.request_id = a.id;
-    DELETE FROM mq.grading_request q WHERE q.payload->>'submissionId' = NEW.id::text;
-    DELETE FROM mq.grading_callback q USING assessment.submissions a WHERE a.subject = NEW.id AND q.payload->>'requestId' = a.id::text;
-    DELETE FROM mq.grading_dlq d WHERE d.payload->>'submissionId' = NEW.id::text;
-    DELETE FROM assessment.tickets t WHERE t.subject = NEW.id;
-    INSERT INTO mq.grading_request (message_id, payload)
-    SELECT gen_random_uuid(), jsonb_build_object('kind', 'forget', 'requestId', a.id, 'submissionId', a.subject, 'attempt', a.attempt)
-    FROM assessment.submissions a WHERE a.subject = NEW.id;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER assessment_subject_ended AFTER UPDATE ON public.submissions FOR EACH ROW
-    WHEN (NEW.status = 'purged' AND OLD.status <> 'purged') EXECUTE FUNCTION assessment.on_subject_ended();
-
 -- ── rights ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-GRANT USAGE ON SCHEMA mq TO maple_grader, forms_app, maple_desk;
-GRANT INSERT (message_id, payload) ON mq.grading_request TO forms_app;
+GRANT USAGE ON SCHEMA mq, grading TO maple_grader;
 GRANT SELECT, DELETE, UPDATE (tries, available_at) ON mq.grading_request TO maple_grader;
 GRANT INSERT (message_id, payload) ON mq.grading_callback TO maple_grader;
-GRANT SELECT, DELETE, UPDATE (tries, available_at) ON mq.grading_callback TO forms_app;
-GRANT INSERT (queue, message_id, payload, reason, detail) ON mq.grading_dlq TO forms_app, maple_grader;
-GRANT USAGE ON SCHEMA grading TO maple_grader;
+GRANT INSERT (queue, message_id, payload, reason, detail) ON mq.grading_dlq TO maple_grader;
 GRANT SELECT, INSERT ON grading.jobs TO maple_grader;
 GRANT UPDATE (state, version, retries, seq, error, callback, pause, cancelled_at, forgotten_at, payload, attempts, claims, available_at, lease_token, leased_until)
     ON grading.jobs TO maple_grader;
 GRANT SELECT, INSERT ON grading.events, grading.calibrations TO maple_grader;
 GRANT SELECT, INSERT, UPDATE (output) ON grading.steps TO maple_grader;
 GRANT SELECT, INSERT, UPDATE ON grading.spent TO maple_grader;
+GRANT SELECT, INSERT, DELETE ON grading.forgotten TO maple_grader;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA mq FROM PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA grading FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION assessment.on_subject_ended() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION mq.depths(), mq.dead(int) TO forms_app, maple_grader;
+GRANT EXECUTE ON FUNCTION mq.depths(), mq.dead(int), mq.forget_dead(uuid), mq.callbacks_to_send(int, float8), mq.callbacks_sent(uuid[]),
+    mq.request_arrived(uuid, jsonb, timestamptz) TO maple_grader;
 GRANT EXECUTE ON FUNCTION grading.empty_ended(interval, int) TO maple_grader;

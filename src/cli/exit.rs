@@ -135,6 +135,7 @@ fn of_migration(error: &MigrateError) -> Exit {
         MigrateError::Undelivered { .. } => Exit::FoundWanting,
         MigrateError::NotOurs { .. }
         | MigrateError::Foundation { .. }
+        | MigrateError::BothSides
         | MigrateError::Diverged { .. }
         | MigrateError::Occupied { .. }
         | MigrateError::Database { .. } => of_database(error.kind()),

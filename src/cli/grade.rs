@@ -47,13 +47,17 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let grading = parts::graders(&config, clock.clone()).map_err(setup::part)?;
     let database = Database { max_connections: CONNECTIONS, ..config.database.clone() };
     let pool = role::pool(ctx, &config, database.clone(), Some(url), "maple-router grade")?;
+    let rng = Arc::new(Rng::from_system());
+    let link =
+        parts::grading_link(&config, pool.clone(), QueueName::Callback, (clock.clone(), Arc::clone(&rng)))
+            .map_err(setup::part)?;
     let tools = GraderTools {
         store: JobStore::new(pool.clone(), &format!("maple-router-grader@{}", parts::worker_name(&config))),
-        requests: Queue::new(pool, QueueName::Request),
+        requests: Queue::new(pool, QueueName::Request).linked(link.is_some()),
         grading: Arc::new(grading),
         keep: config.grading.keep,
         clock,
-        rng: Arc::new(Rng::from_system()),
+        rng,
     };
     let listening = Database { url: url.to_owned(), pooling: None, listen_url: None, ..database };
     let stop = stopped()?;
@@ -68,7 +72,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             Listener::start(channel, listening.clone(), options)
         };
         let requests = listener(QueueName::Request.channel());
-        if !worker::run(tools, || listener(CHANNEL), requests, stop).await {
+        let link = link.map(|link| (link, listener(QueueName::Callback.channel())));
+        if !worker::run(tools, || listener(CHANNEL), requests, link, stop).await {
             let lost =
                 anyhow::anyhow!("a worker has ended by itself: the service manager starts the grader anew");
             return Err(CliError::new(Exit::Unavailable, lost)
@@ -85,7 +90,7 @@ async fn await_schema(tools: &GraderTools, stop: &tokio_util::sync::Cancellation
     while !stop.is_cancelled() {
         let why = match tools.store.is_there().await {
             Ok(true) => return,
-            Ok(false) => "schemas grading and mq have nothing that this role may use: as the owner, maple-router migrate --grading; \
+            Ok(false) => "schemas grading and mq have nothing that this role may use: as the owner, maple-router migrate --grading, or --grader in a database of its own; \
                           and is the url that of role maple_grader?"
                 .to_owned(),
             Err(error) => scrub(&error.to_string()),

@@ -143,7 +143,7 @@ pub(super) const PAGES: &[Page] = pages! {
         "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
          missing and verified where they exist; what exists otherwise is named, never changed in a way that loses \
          messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
-         what is missing is named. With source.kind = \"postgres\" there is nothing to provision.";
+         what is missing is named. With source.kind = \"postgres\" there is nothing to provision but the topics of grading, where grading.transport = \"pubsub\".";
         "sudo maple-router provision --dry-run" => "What would be done?",
         "sudo maple-router provision" => "Do it";
     "migrate":

@@ -9,7 +9,8 @@ use super::{CliError, Context, Exit, output, role};
 use crate::config::{Config, ConfigError, Database};
 use crate::db::migrations::online::{self, FinalizedColumn, Patience, Remains, Routed};
 use crate::db::migrations::{
-    Applied, CONTENT, FORMS, GRADING, MigrateError, MigrateOptions, MigrationSet, ROUTER, SCREENING, migrate,
+    Applied, CONTENT, FORMS, GRADER, GRADING, MigrateError, MigrateOptions, MigrationSet, ROUTER, SCREENING,
+    migrate,
 };
 use crate::db::{DbError, Pool};
 
@@ -23,13 +24,13 @@ const ALONE: &str = "11";
 
 /// Arguments of `migrate`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("optional").args(["router", "content", "screening", "grading"])))]
+#[command(group(clap::ArgGroup::new("optional").args(["router", "content", "screening", "grading", "grader"])))]
 pub(super) struct Args {
     /// Connection string of the owner role [default: the one of [database]]
     #[arg(long, value_name = "URL", env = "MAPLE_ROUTER_OWNER_URL", hide_env_values = true)]
     pub(super) owner_url: Option<String>,
     /// Apply this migration of the forms schema only, e.g. 011: for a production database, which has the others
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "content", "screening", "grading", "audit_readable"])]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "content", "screening", "grading", "grader", "audit_readable"])]
     pub(super) only: Option<String>,
     /// Apply the migrations of the optional schema router, and no others
     #[arg(long, conflicts_with = "audit_readable")]
@@ -43,7 +44,10 @@ pub(super) struct Args {
     /// Apply the migrations of the optional schemas of grading (assessment, mq, grading), and no others; schema router is there before
     #[arg(long, conflicts_with_all = ["router", "content", "screening", "audit_readable"])]
     pub(super) grading: bool,
-    /// Take this file of schema router, content, screening or grading back, e.g. 002, with everything that it and later ones made
+    /// Apply the migrations of the grader alone (mq, grading), in a database of its own; schema assessment is in another
+    #[arg(long, conflicts_with_all = ["router", "content", "screening", "grading", "audit_readable"])]
+    pub(super) grader: bool,
+    /// Take this file of schema router, content, screening, grading or of the grader back, e.g. 002, with everything that it and later ones made
     #[arg(long, value_name = "NUMBER", requires = "optional")]
     pub(super) back: Option<String>,
     /// With --router --back: also if events were not delivered yet; the sweep finds their submissions
@@ -101,12 +105,13 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 impl Args {
     /// The schema on top of schema router that is meant.
     fn upper(&self) -> Option<&'static MigrationSet> {
-        match (self.content, self.screening, self.grading) {
-            (true, ..) => Some(&CONTENT),
-            (_, true, _) => Some(&SCREENING),
-            (.., true) => Some(&GRADING),
-            (false, false, false) => None,
-        }
+        let of = [
+            (self.content, &CONTENT),
+            (self.screening, &SCREENING),
+            (self.grading, &GRADING),
+            (self.grader, &GRADER),
+        ];
+        of.into_iter().find_map(|(is_meant, set)| is_meant.then_some(set))
     }
 }
 
@@ -122,6 +127,8 @@ async fn upper(
     online::back_upper(client, set, stem, Patience::default(), &wait).await?;
     let what = if set.name == SCREENING.name {
         "nothing waits for its screening any more; runs, events and verdicts are gone"
+    } else if set.name == GRADER.name {
+        "the grader's jobs, steps and messages are gone"
     } else if set.name == GRADING.name {
         "what was taken back is gone: the grader's jobs and messages, and with 001 attempts and results; then nothing waits for its grade"
     } else {

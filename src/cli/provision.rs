@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
 use crate::config::SourceKind;
-use crate::gateway::pubsub::admin::{ProvisionError, ProvisionStep, StepState, provision};
+use crate::gateway::pubsub::admin::{ProvisionError, ProvisionStep, StepState, provision, provision_beside};
 use crate::gateway::pubsub::error::Fault;
+use crate::grading::link::topics::topics;
+use crate::grading::queue::QueueName;
 use crate::parts;
 
 /// Arguments of `provision`.
@@ -37,13 +39,19 @@ struct Report {
 /// Creates missing topics and subscriptions and verifies existing ones.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let steps = match loaded.config.source.kind {
+    let mut steps = match loaded.config.source.kind {
         SourceKind::Pubsub => {
             let settings = parts::pubsub(&loaded.config)?;
             provision(&settings, args.dry_run).await.map_err(refused)?
         }
         SourceKind::Postgres => Vec::new(),
     };
+    if let Some(topics) = topics(&loaded.config)? {
+        for queue in QueueName::ALL {
+            let made = provision_beside(topics.of(*queue), args.dry_run, "keeps messages of grading").await;
+            steps.extend(made.map_err(refused)?);
+        }
+    }
     let report =
         Report { ok: steps.iter().all(|s| s.state != StepState::Differs), dry_run: args.dry_run, steps };
     output::either(args.json, &report, || text(&report, Palette::of_stdout()))?;

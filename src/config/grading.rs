@@ -30,13 +30,26 @@ pub enum GradingMerge {
     Human,
 }
 
+/// The way of messages between the main side and the grader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GradingTransport {
+    /// The queues of the one database.
+    #[default]
+    Postgres,
+    /// A topic each way, between the queues of one database, or of two.
+    Pubsub,
+}
+
 section! {
     /// `[grading]`
     Grading {
         /// Whether the routing asks ([`GradingMode`]).
         mode: GradingMode = GradingMode::Off,
-        /// Connection string of the grader's role, `maple_grader`; `MAPLE_ROUTER_GRADER_URL` instead where it has a password.
+        /// Connection string of the grader's role, `maple_grader`, to the same database, or with `transport = "pubsub"` to one of its own; `MAPLE_ROUTER_GRADER_URL` instead where it has a password.
         grader_url: Option<String> = None,
+        /// The way of messages between the sides ([`GradingTransport`]); the same on both.
+        transport: GradingTransport = GradingTransport::Postgres,
         /// How often a work is graded before the results are compared.
         samples: u8 = 3,
         /// What a final result is made of ([`GradingMerge`]).
@@ -57,6 +70,22 @@ section! {
         judge: GradingJudge = GradingJudge::default(),
         /// `[grading.stt]`
         stt: GradingStt = GradingStt::default(),
+        /// `[grading.pubsub]`
+        pubsub: GradingPubsub = GradingPubsub::default(),
+    }
+}
+
+section! {
+    /// `[grading.pubsub]`: names with `transport = "pubsub"`, short, or full; project, endpoint and limits are those of `[pubsub]`.
+    GradingPubsub {
+        /// The topic to the grader.
+        request_topic: String = "grading-request".to_owned(),
+        /// The grader's subscription to it.
+        request_subscription: String = "grading-request".to_owned(),
+        /// The topic from the grader.
+        callback_topic: String = "grading-callback".to_owned(),
+        /// The main side's subscription to it.
+        callback_subscription: String = "grading-callback".to_owned(),
     }
 }
 

@@ -61,7 +61,8 @@ pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
 pub use forms::Forms;
 pub use grading::{
-    Grading, GradingBands, GradingJudge, GradingMerge, GradingMode, GradingSla, GradingStt, GradingThresholds,
+    Grading, GradingBands, GradingJudge, GradingMerge, GradingMode, GradingPubsub, GradingSla, GradingStt,
+    GradingThresholds, GradingTransport,
 };
 pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};

@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use super::attachments::is_media_type;
 use super::desk::is_origin;
 use super::scan::scan_socket;
-use super::{Config, SignerKind, Size, SourceKind, SweepBy};
+use super::{Config, GradingTransport, SignerKind, Size, SourceKind, SweepBy};
 
 /// One requirement on one key.
 pub(super) struct Requirement {
@@ -54,6 +54,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be at least 1h", "the default is 7d; `explain` tells of an event for as long";
     "pubsub.project": |c| without_pubsub(c) || given(&c.pubsub.project) || qualified(c),
         WITH_PUBSUB, "set it to the Google Cloud project id";
+    "grading.transport": |c| c.grading.transport == GradingTransport::Postgres || given(&c.pubsub.project) || linked(c),
+        "\"pubsub\" needs pubsub.project", "set it, or write the names of [grading.pubsub] in full";
     "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
         WITH_PUBSUB, "set it to the routing subscription; `maple-router provision` creates it";
     "pubsub.topic": |c| without_pubsub(c) || given(&c.pubsub.topic),
@@ -323,6 +325,13 @@ fn within(duration: Duration, low: u64, high: u64) -> bool {
 fn qualified(c: &Config) -> bool {
     [&c.pubsub.subscription, &c.pubsub.topic, &c.pubsub.dead_letter_topic, &c.pubsub.dead_letter_subscription]
         .iter()
+        .all(|name| name.starts_with("projects/"))
+}
+
+fn linked(c: &Config) -> bool {
+    let names = &c.grading.pubsub;
+    [&names.request_topic, &names.request_subscription, &names.callback_topic, &names.callback_subscription]
+        .into_iter()
         .all(|name| name.starts_with("projects/"))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ground::Ground;
 use crate::config::{Config, Pooling};
-use crate::grading::main_side::{self, MainTools};
+use crate::grading::main_side::{self, MainTools, Notified};
 use crate::grading::queue::{Queue, QueueName};
 use crate::grading::watch::GradingWatch;
 use crate::kernel::jobs::listener::Listener;
@@ -31,19 +31,35 @@ pub(super) fn work(config: &Config, ground: &mut Ground) {
             }
         }
         let pooling = pool.pooling();
+        let shared = (Arc::clone(&clock), Arc::clone(&rng));
+        let link = match parts::grading_link(&config, pool.clone(), QueueName::Request, shared) {
+            Ok(link) => link,
+            Err(error) => {
+                tracing::error!(
+                    "nothing is sent to the grader: {error}; correct [grading.pubsub], and restart"
+                );
+                return;
+            }
+        };
         let tools = MainTools {
             store,
-            callbacks: Queue::new(pool, QueueName::Callback),
+            callbacks: Queue::new(pool, QueueName::Callback).linked(link.is_some()),
+            link,
             signer: parts::signer(&config).ok().map(Arc::new),
             bands: parts::bands(&config),
             clock: Arc::clone(&clock),
             rng,
         };
-        let listeners = (
-            listener(&config, pooling, QueueName::Callback.channel(), &clock),
-            listener(&config, pooling, main_side::CHANNEL, &clock),
-        );
-        main_side::run(tools, listeners, stop).await;
+        let listener = |channel| listener(&config, pooling, channel, &clock);
+        let notified = Notified {
+            callbacks: listener(QueueName::Callback.channel()),
+            attempts: listener(main_side::CHANNEL),
+            requests: match tools.link {
+                Some(_) => listener(QueueName::Request.channel()),
+                None => Listener::silent(),
+            },
+        };
+        main_side::run(tools, notified, stop).await;
     });
 }
 

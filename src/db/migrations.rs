@@ -99,8 +99,22 @@ pub const GRADING: MigrationSet = MigrationSet {
     foundation: "router.grey_queue_causes",
     files: &[
         ("001_assessment", include_str!("../../migrations/grading/001_assessment.sql")),
-        ("002_grader", include_str!("../../migrations/grading/002_grader.sql")),
+        GRADER_FILE,
+        ("003_sides", include_str!("../../migrations/grading/003_sides.sql")),
     ],
+};
+
+/// What the grader needs, and nothing else.
+const GRADER_FILE: (&str, &str) = ("002_grader", include_str!("../../migrations/grading/002_grader.sql"));
+
+/// The grader's jobs and its ends of the queues in a database of its own; schema assessment is in another.
+pub const GRADER: MigrationSet = MigrationSet {
+    name: "grader",
+    history_table: "grading.history",
+    prepare: "CREATE SCHEMA IF NOT EXISTS mq; CREATE SCHEMA IF NOT EXISTS grading",
+    witness: "grading.jobs",
+    foundation: "pg_catalog.pg_class",
+    files: &[GRADER_FILE],
 };
 
 /// The choice of files to apply.
@@ -162,6 +176,11 @@ pub enum MigrateError {
         /// The schema.
         name: &'static str,
     },
+    /// The grader's own database is asked for where both sides are.
+    #[error(
+        "schema assessment is in this database, and its migrations have what the grader needs: maple-router migrate --grading; nothing was changed"
+    )]
+    BothSides,
     /// Reverting the outbox would lose events.
     #[error(
         "the outbox holds {left} events that nobody has delivered, and stays; nobody writes any more. Let the daemon deliver \
@@ -205,6 +224,7 @@ impl MigrateError {
             | Self::NotOurs { .. }
             | Self::NoWayBack { .. }
             | Self::Foundation { .. }
+            | Self::BothSides
             | Self::Undelivered { .. } => DbErrorKind::Contract,
             Self::Occupied { .. } => DbErrorKind::Busy,
             Self::Database { source, .. } => source.kind(),

@@ -2,6 +2,7 @@
 
 use super::job::table::Job;
 use super::journal::EventName;
+use super::link::topics;
 use super::metrics::{
     DISAGREEMENT, JOBS, LATE, QUEUE_DEPTH, RETRIES, REVIEW_AGE, REVIEW_PENDING, STAGE_SECONDS, SUBMISSIONS,
     TIMEOUTS,
@@ -39,6 +40,7 @@ pub const CARD: Card = Card {
         "grading_extend",
         "grading_births",
         "grading_take",
+        "grading_link",
         "grading_time_out",
         "grading_set",
         "grading_later",
@@ -63,6 +65,6 @@ pub const CARD: Card = Card {
     ],
     events: EventName::EVENTS,
     incidents: &[TIMED_OUT, STALLED, MESSAGES, REVIEW, JUDGE, DRIFT],
-    checks: &[contract::CHECK],
+    checks: &[contract::CHECK, topics::CHECK],
     ..Card::named("grading")
 };

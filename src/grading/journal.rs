@@ -35,6 +35,10 @@ events! {
         GradingWaits = "grading_waits" warn,
         /// A message that nobody could take in.
         GradingDeadMessage = "grading_dead_message" error,
+        /// A topic between the sides cannot be used: messages wait.
+        GradingLinkLost = "grading_link_lost" warn,
+        /// It can be used again.
+        GradingLinkFound = "grading_link_found" info,
         /// Whoever grades is not asked for a while.
         GraderAway = "grader_away" warn,
         /// Whoever grades answers again.
@@ -173,6 +177,36 @@ pub(super) fn buried(queue: QueueName, message: Uuid, why: Buried, detail: &str)
         queue = queue.label(),
         reason = why.label(),
         "nobody can make anything of {queue} {message} ({why}: {detail}); a person has it: maple-router grading messages --dead"
+    );
+}
+
+/// A topic cannot be used.
+pub(super) fn link_lost(queue: QueueName, why: &str) {
+    journal!(
+        warn,
+        EventName::GradingLinkLost,
+        queue = queue.label(),
+        "{queue}s of grading do not go over their topic: {why}; they wait, and none is lost (rb-015)"
+    );
+}
+
+/// A topic can be used again.
+pub(super) fn link_found(queue: QueueName) {
+    journal!(
+        info,
+        EventName::GradingLinkFound,
+        queue = queue.label(),
+        "{queue}s of grading go over their topic again"
+    );
+}
+
+/// No deadline is acted on.
+pub(super) fn timeouts_rest(due: usize) {
+    journal!(
+        warn,
+        EventName::GradingWaits,
+        due = due,
+        "deadlines of {due} attempts have passed, and none is failed yet: what the grader has sent may still be on its way"
     );
 }
 

@@ -21,6 +21,15 @@ words! {
 }
 
 impl QueueName {
+    /// The queue of the other way.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Request => Self::Callback,
+            Self::Callback => Self::Request,
+        }
+    }
+
     /// Channel on which the schema says that there is a message.
     #[must_use]
     pub const fn channel(self) -> &'static str {
@@ -66,13 +75,21 @@ impl std::fmt::Debug for Message {
 pub struct Queue {
     pool: Pool,
     name: QueueName,
+    /// Whether a topic carries the messages: what has not arrived is still the producer's.
+    is_linked: bool,
 }
 
 impl Queue {
     /// The queue over the pool of its consumer.
     #[must_use]
     pub const fn new(pool: Pool, name: QueueName) -> Self {
-        Self { pool, name }
+        Self { pool, name, is_linked: false }
+    }
+
+    /// The same queue at the end of a topic, or not.
+    #[must_use]
+    pub fn linked(self, is_linked: bool) -> Self {
+        Self { is_linked, ..self }
     }
 
     /// Its name.
@@ -96,11 +113,11 @@ impl Queue {
         let client = self.pool.get().await?;
         let statement = match self.name {
             QueueName::Request => "-- grading_request_page
-SELECT q.message_id FROM mq.grading_request q WHERE q.available_at <= now() ORDER BY q.available_at, q.message_id LIMIT $1",
+SELECT q.message_id FROM mq.grading_request q WHERE q.available_at <= now() AND (q.arrived OR NOT $2) ORDER BY q.available_at, q.message_id LIMIT $1",
             QueueName::Callback => "-- grading_callback_page
-SELECT q.message_id FROM mq.grading_callback q WHERE q.available_at <= now() ORDER BY q.available_at, q.message_id LIMIT $1",
+SELECT q.message_id FROM mq.grading_callback q WHERE q.available_at <= now() AND (q.arrived OR NOT $2) ORDER BY q.available_at, q.message_id LIMIT $1",
         };
-        let rows = client.query(&client.prepare_cached(statement).await?, &[&most]).await?;
+        let rows = client.query(&client.prepare_cached(statement).await?, &[&most, &self.is_linked]).await?;
         rows.iter().map(|row| Ok(row.try_get("message_id")?)).collect()
     }
 

@@ -76,14 +76,15 @@ async fn what_came_while_the_main_side_was_away_is_no_timeout() {
     let (_, forgotten) = scene.written("essay", "nobody answers").await;
     scene.put(forgotten, "QUEUED").await;
     scene.late(forgotten).await;
-    let working = scene.main_side();
+    let working = (scene.main_side(), scene.graders_link());
     for attempt in &attempts {
         assert_eq!(scene.until(*attempt, &["COMPLETED", "FAILED"]).await, "COMPLETED");
     }
     scene.until(forgotten, &["FAILED"]).await;
     assert_eq!(scene.count("assessment.events WHERE trigger = 'timeout'").await, 1);
     assert_eq!(scene.count("assessment.results WHERE is_late").await, 0);
-    working.stop().await;
+    working.0.stop().await;
+    working.1.stop().await;
 }
 
 #[tokio::test]

@@ -242,6 +242,8 @@ async fn no_call_begins_once_nobody_waits() {
     let working = both(&scene, &models).await;
     let (_, attempt) = scene.written("essay", &essay("[[score 7.5]] [[slow 2]]")).await;
     models.scripted.wait_for(Kind::Grading, 1, PATIENCE).await.expect("it is asked");
+    scene.until(attempt, &["PROCESSING"]).await;
+    scene.until_so("NOT EXISTS (SELECT FROM mq.grading_callback)").await;
     scene.late(attempt).await;
     scene.store.time_out(attempt, Uuid::new_v4()).await.expect("failed").expect("it was due");
     scene.until_job(attempt, "FAILED").await;
@@ -454,11 +456,9 @@ async fn what_kills_its_workers_is_given_up_on_after_eight_claims_and_who_came_b
     let grader = scene.grader(&models);
     for (request, code) in [(deadly, "poison"), (unlucky, "emptied")] {
         scene.until_job(request, "FAILED").await;
-        let told: Value = scene
-            .one(&format!(
-                "SELECT payload FROM mq.grading_callback WHERE payload->>'requestId' = '{request}' AND payload->>'kind' = 'error'"
-            ))
-            .await;
+        let told: Value =
+            scene.one(&format!("SELECT callback FROM grading.jobs WHERE request_id = '{request}'")).await;
+        assert_eq!(told["kind"], json!("error"));
         assert_eq!(told["data"]["error"]["code"], json!(code), "{told}");
     }
     assert_eq!(models.scripted.calls(Kind::Grading), 0);
@@ -500,7 +500,7 @@ async fn a_worker_that_may_not_go_on_ends_the_grader() {
         rng: std::sync::Arc::new(maple_router::ops::rng::Rng::from_system()),
     };
     let stop = tokio_util::sync::CancellationToken::new();
-    let running = tokio::spawn(worker::run(tools, Listener::silent, Listener::silent(), stop.clone()));
+    let running = tokio::spawn(worker::run(tools, Listener::silent, Listener::silent(), None, stop.clone()));
     scene.sql("REVOKE SELECT ON grading.jobs FROM maple_grader").await;
     let in_order = tokio::time::timeout(PATIENCE, running).await.expect("in time").expect("it ends");
     assert!(!in_order && !stop.is_cancelled());

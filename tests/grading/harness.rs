@@ -4,22 +4,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use devkit::broker::Broker;
 use devkit::google::GoogleFake;
 use devkit::grader::{MODELS, ScriptedGrader, TRANSCRIBER};
 use devkit::postgres::{Cluster, TestDatabase, Variant};
-use maple_router::config::{Config, Database, Send, SignedUrl, SignerKind};
+use maple_router::config::{Config, Database, GradingTransport, Send, SignedUrl, SignerKind};
+use maple_router::db::migrations::GRADER;
+use maple_router::db::migrations::online::{Patience, migrate_upper};
 use maple_router::db::{Pool, PoolOptions};
+use maple_router::gateway::pubsub::admin::provision_beside;
 use maple_router::gateway::signed_url::UrlSigner;
 use maple_router::grading::core::assess::{Rules, Sample, Work, assess};
 use maple_router::grading::core::band::Bands;
-use maple_router::grading::core::message::{Callback, ErrorType, Failure, Said, Status};
+use maple_router::grading::core::message::{Callback, ErrorType, Failure, Request, Said, Status};
 use maple_router::grading::core::result::GradingResult;
 use maple_router::grading::core::review::Thresholds;
 use maple_router::grading::core::score::Score;
 use maple_router::grading::core::skill::Skill;
 use maple_router::grading::grader::texts::version;
 use maple_router::grading::job::store::{Calibration, JobStore};
-use maple_router::grading::main_side::{self, MainTools};
+use maple_router::grading::link::{self, Arrivals, Link, topics};
+use maple_router::grading::main_side::{self, MainTools, Notified};
 use maple_router::grading::queue::{Queue, QueueName};
 use maple_router::grading::store::GradingStore;
 use maple_router::grading::store::callbacks::TakenIn;
@@ -77,6 +82,45 @@ pub(crate) struct Scene {
     pub(crate) callbacks: Queue,
     /// Whoever puts messages into the queues: requests, and callbacks.
     producers: [Client; 2],
+    /// The topics between the sides, where these tests have some.
+    pub(crate) topics: Option<Topics>,
+    /// The grader's database, where it has one of its own.
+    pub(crate) apart: Option<(TestDatabase, Client)>,
+}
+
+/// A broker with the topics of the room.
+pub(crate) struct Topics {
+    pub(crate) broker: Broker,
+    pub(crate) config: Config,
+    /// Time within which what was kept back comes.
+    pub(crate) settles: Duration,
+}
+
+impl Topics {
+    async fn new() -> Self {
+        let broker = Broker::start("127.0.0.1:0".parse().expect("an address")).await.expect("a broker");
+        let mut config = Config::default();
+        config.grading.transport = GradingTransport::Pubsub;
+        "acme".clone_into(&mut config.pubsub.project);
+        config.pubsub.endpoint = Some(broker.endpoint());
+        let named = topics::topics(&config).expect("names").expect("topics");
+        for queue in QueueName::ALL {
+            provision_beside(named.of(*queue), false, "messages").await.expect("made");
+        }
+        Self { broker, config, settles: Duration::from_millis(500) }
+    }
+
+    /// The sections of a configuration file that name the same.
+    pub(crate) fn toml(&self) -> String {
+        format!("[pubsub]\nproject = \"acme\"\nendpoint = \"{}\"\n", self.broker.endpoint())
+    }
+
+    /// The link of a side.
+    fn link(&self, pool: &Pool, sends: QueueName) -> Link {
+        let shared = (Arc::new(SystemClock) as Arc<_>, Arc::new(Rng::from_system()));
+        let link = parts::grading_link(&self.config, pool.clone(), sends, shared).expect("names");
+        Link { arrivals: Arrivals::settling(self.settles), ..link.expect("topics") }
+    }
 }
 
 impl Scene {
@@ -110,7 +154,26 @@ impl Scene {
         let callbacks = Queue::new(store.pool().clone(), QueueName::Callback);
         let producer = async |role: &str| db.client_as(role).await.expect("a connection");
         let producers = [producer("forms_app").await, producer("maple_grader").await];
-        Self { db, eyes, store, desk, jobs, callbacks, producers }
+        let topics = if crate::LINKED { Some(Topics::new().await) } else { None };
+        Self { db, eyes, store, desk, jobs, callbacks, producers, topics, apart: None }
+    }
+
+    /// The same where the grader has a database of its own, which knows nothing of submissions.
+    pub(crate) async fn apart() -> Self {
+        let mut scene = Self::new().await;
+        let cluster = Cluster::shared().await.expect("a cluster");
+        let db = cluster.database(Variant::default()).await.expect("a database");
+        let mut owner = db.owner().await.expect("the owner");
+        migrate_upper(&mut owner, &GRADER, Patience::default(), &|_| ()).await.expect("applied");
+        scene.jobs = JobStore::new(pool(&db, "maple_grader"), "grader@test");
+        scene.producers[1] = db.client_as("maple_grader").await.expect("a connection");
+        let eyes = db.superuser().await.expect("eyes");
+        scene.apart = Some((db, eyes));
+        scene
+    }
+
+    fn graders_db(&self) -> &TestDatabase {
+        self.apart.as_ref().map_or(&self.db, |(db, _)| db)
     }
 
     pub(crate) async fn sql(&self, sql: &str) {
@@ -163,6 +226,27 @@ impl Scene {
     pub(crate) async fn written(&self, form: &str, text: &str) -> (Uuid, Uuid) {
         let id = self.submit(form, &[("answer", text)]).await;
         (id, self.attempt_of(id).await)
+    }
+
+    /// A submission of `speak` with a recording of the stand-in's bucket, and its attempt, if it has one.
+    pub(crate) async fn spoken(&self, name: &str, scan: &str) -> (Uuid, Option<Uuid>) {
+        let id = Uuid::new_v4();
+        self.sql(&format!(
+            "BEGIN; INSERT INTO submissions (id, form_id) VALUES ('{id}', 'speak');
+             INSERT INTO attachments (submission_id, file_name, content_type, gcs_bucket, gcs_object, clamav_status)
+             VALUES ('{id}', 'talk.mp3', 'audio/mpeg', 'recordings', '{name}', '{scan}'); COMMIT"
+        ))
+        .await;
+        let attempt: Option<Uuid> =
+            self.one(&format!("SELECT (SELECT id FROM assessment.submissions WHERE subject = '{id}')")).await;
+        (id, attempt)
+    }
+
+    /// The request of an attempt, as its consumer reads it.
+    pub(crate) async fn request_of(&self, attempt: Uuid) -> Request {
+        let sql = format!("SELECT payload FROM mq.grading_request WHERE payload->>'requestId' = '{attempt}'");
+        let payload: Value = self.one(&sql).await;
+        Request::parse(payload.to_string().as_bytes()).expect("a request")
     }
 
     /// The current attempt at a submission.
@@ -347,17 +431,20 @@ impl Scene {
     /// The same with whoever signs links to recordings.
     pub(crate) fn main_side_signing(&self, signer: Option<UrlSigner>) -> Working {
         let tools = MainTools { signer: signer.map(Arc::new), ..self.main_tools() };
-        let listeners = (
-            self.listener("forms_app", QueueName::Callback.channel()),
-            self.listener("forms_app", main_side::CHANNEL),
-        );
-        Working::on(|stop| async move { main_side::run(tools, listeners, stop).await })
+        let listener = |channel| Self::listener(&self.db, "forms_app", channel);
+        let notified = Notified {
+            callbacks: listener(QueueName::Callback.channel()),
+            attempts: listener(main_side::CHANNEL),
+            requests: listener(QueueName::Request.channel()),
+        };
+        Working::on(|stop| async move { main_side::run(tools, notified, stop).await })
     }
 
     pub(crate) fn main_tools(&self) -> MainTools {
         MainTools {
             store: self.store.clone(),
-            callbacks: self.callbacks.clone(),
+            callbacks: self.callbacks.clone().linked(self.topics.is_some()),
+            link: self.link(self.store.pool(), QueueName::Request),
             signer: None,
             bands: Bands::default(),
             clock: Arc::new(SystemClock),
@@ -369,27 +456,46 @@ impl Scene {
     pub(crate) fn grader(&self, models: &Models) -> Working {
         let tools = GraderTools {
             store: self.jobs.clone(),
-            requests: Queue::new(self.jobs.pool().clone(), QueueName::Request),
+            requests: Queue::new(self.jobs.pool().clone(), QueueName::Request).linked(self.topics.is_some()),
             grading: Arc::new(parts::graders(&models.config, Arc::new(SystemClock)).expect("clients")),
             keep: models.config.grading.keep,
             clock: Arc::new(SystemClock),
             rng: Arc::new(Rng::from_system()),
         };
+        let listener = |queue: QueueName| Self::listener(self.graders_db(), "maple_grader", queue.channel());
         let (jobs, requests) =
-            (self.database("maple_grader"), self.listener("maple_grader", QueueName::Request.channel()));
+            (Self::database(self.graders_db(), "maple_grader"), listener(QueueName::Request));
+        let link = self.link(self.jobs.pool(), QueueName::Callback);
+        let link = link.map(|link| (link, listener(QueueName::Callback)));
         let jobs =
             move || Listener::start(worker::CHANNEL, jobs.clone(), PoolOptions::new(Arc::new(SystemClock)));
         Working::on(|stop| async move {
-            assert!(worker::run(tools, jobs, requests, stop).await, "a worker ended by itself");
+            assert!(worker::run(tools, jobs, requests, link, stop).await, "a worker ended by itself");
         })
     }
 
-    fn database(&self, role: &str) -> Database {
-        Database { url: self.db.url_as(role), max_connections: 8, ..Database::default() }
+    /// The grader's link alone, where there is one: what it has sent goes.
+    pub(crate) fn graders_link(&self) -> Working {
+        let link = self.link(self.jobs.pool(), QueueName::Callback);
+        let listener = Self::listener(self.graders_db(), "maple_grader", QueueName::Callback.channel());
+        Working::on(|stop| async move {
+            match link {
+                Some(link) => link::run(link, listener, stop).await,
+                None => stop.cancelled().await,
+            }
+        })
     }
 
-    fn listener(&self, role: &str, channel: &'static str) -> Listener {
-        Listener::start(channel, self.database(role), PoolOptions::new(Arc::new(SystemClock)))
+    fn link(&self, pool: &Pool, sends: QueueName) -> Option<Link> {
+        self.topics.as_ref().map(|topics| topics.link(pool, sends))
+    }
+
+    fn database(db: &TestDatabase, role: &str) -> Database {
+        Database { url: db.url_as(role), max_connections: 8, ..Database::default() }
+    }
+
+    fn listener(db: &TestDatabase, role: &str, channel: &'static str) -> Listener {
+        Listener::start(channel, Self::database(db, role), PoolOptions::new(Arc::new(SystemClock)))
     }
 }
 

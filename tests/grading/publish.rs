@@ -10,15 +10,6 @@ use crate::harness::{Models, Scene, essay};
 /// Form, fields, and what is expected of them.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
 
-impl Scene {
-    /// The request of an attempt, as its consumer reads it.
-    pub(crate) async fn request_of(&self, attempt: Uuid) -> Request {
-        let sql = format!("SELECT payload FROM mq.grading_request WHERE payload->>'requestId' = '{attempt}'");
-        let payload: Value = self.one(&sql).await;
-        Request::parse(payload.to_string().as_bytes()).expect("a request")
-    }
-}
-
 #[tokio::test]
 async fn a_request_says_what_is_graded_and_nothing_of_whoever_wrote_it() {
     let scene = Scene::new().await;
@@ -173,22 +164,6 @@ async fn a_recording_is_sent_as_a_link_that_works_beyond_the_deadline() {
     assert!(!told.contains("X-Goog"), "{told}");
     assert_eq!(scene.gate(id).await, "waiting");
     working.stop().await;
-}
-
-impl Scene {
-    /// A submission of `speak` with a recording of the stand-in's bucket, and its attempt, if it has one.
-    pub(crate) async fn spoken(&self, name: &str, scan: &str) -> (Uuid, Option<Uuid>) {
-        let id = Uuid::new_v4();
-        self.sql(&format!(
-            "BEGIN; INSERT INTO submissions (id, form_id) VALUES ('{id}', 'speak');
-             INSERT INTO attachments (submission_id, file_name, content_type, gcs_bucket, gcs_object, clamav_status)
-             VALUES ('{id}', 'talk.mp3', 'audio/mpeg', 'recordings', '{name}', '{scan}'); COMMIT"
-        ))
-        .await;
-        let attempt: Option<Uuid> =
-            self.one(&format!("SELECT (SELECT id FROM assessment.submissions WHERE subject = '{id}')")).await;
-        (id, attempt)
-    }
 }
 
 /// A text as long as may be, and one that only its own length keeps from being sent.

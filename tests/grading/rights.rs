@@ -22,7 +22,7 @@ async fn each_role_is_denied_the_other_side() {
         "unborn",
         "tickets",
     ];
-    let of_grading = ["jobs", "events", "steps", "spent", "calibrations"];
+    let of_grading = ["jobs", "events", "steps", "spent", "calibrations", "forgotten"];
     let mut denied: Vec<(&str, String)> = Vec::new();
     // The grader sees neither submissions nor people, nor what the main side makes of them.
     for table in ["submissions", "submission_fields", "attachments", "audit_log", "forms"] {
@@ -71,6 +71,26 @@ async fn each_role_is_denied_the_other_side() {
             format!("INSERT INTO {queue} (message_id, payload) VALUES (gen_random_uuid(), '{{}}')"),
         ));
     }
+    // Nor does a side relay, or receive, what is the other's; nobody else does either.
+    let ends = |sent: &str, come: &str| {
+        [
+            format!("SELECT mq.{sent}s_to_send(1, 1)"),
+            format!("SELECT mq.{sent}s_sent(ARRAY[]::uuid[])"),
+            format!("SELECT mq.{come}_arrived(gen_random_uuid(), '{{}}', now())"),
+        ]
+    };
+    let (of_main, of_grader) = (ends("request", "callback"), ends("callback", "request"));
+    for (role, calls) in [
+        ("maple_grader", &of_main),
+        ("forms_app", &of_grader),
+        ("forms_loader", &of_main),
+        ("forms_loader", &of_grader),
+        ("forms_readonly", &of_main),
+        ("forms_readonly", &of_grader),
+    ] {
+        denied.extend(calls.iter().map(|call| (role, call.clone())));
+    }
+    denied.push(("forms_app", format!("SELECT mq.forget_dead('{submission}')")));
     for role in ["forms_app", "maple_grader"] {
         denied.push((role, "SELECT * FROM mq.grading_dlq".to_owned()));
         denied.push((role, "DELETE FROM mq.grading_dlq".to_owned()));

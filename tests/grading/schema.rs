@@ -104,7 +104,7 @@ async fn it_is_applied_and_taken_back_and_leaves_the_rest_as_it_was() {
         online::migrate_upper(&mut owner, &GRADING, Patience::default(), &silent).await.expect("applied");
     assert_eq!(
         applied.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(),
-        ["001_assessment", "002_grader"]
+        ["001_assessment", "002_grader", "003_sides"]
     );
     let mid = standing(&owner).await;
     assert_ne!(before, mid);

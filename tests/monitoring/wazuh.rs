@@ -46,6 +46,8 @@ const ORDINARY: [&str; 40] = [
     "screening_waits",
     "judge_away",
     "judge_back",
+    "grading_link_found",
+    "grading_link_lost",
     "grading_moved",
     "grading_review",
     "grading_waits",

@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::{
-    Applied, CONTENT, GRADING, MigrateError, MigrationSet, ROUTER, SCREENING, failed, locked, run_locked,
+    Applied, CONTENT, GRADER, GRADING, MigrateError, MigrationSet, ROUTER, SCREENING, failed, locked,
+    run_locked,
 };
 use crate::db::error::DbErrorKind;
 
@@ -237,6 +238,13 @@ pub async fn migrate_upper(
         if !asked.map_err(|error| failed("looking for tables", error))?.get::<_, bool>(0) {
             return Err(MigrateError::Foundation { name: set.name });
         }
+        if set.name == GRADER.name {
+            let sql = "SELECT to_regclass('assessment.submissions') IS NOT NULL";
+            let asked = client.query_one(sql, &[]).await;
+            if asked.map_err(|error| failed("looking for tables", error))?.get::<_, bool>(0) {
+                return Err(MigrateError::BothSides);
+            }
+        }
         if set.name == CONTENT.name {
             indexes(client, CONTENT_INDEXES.into_iter(), patience, report).await?;
         }
@@ -392,14 +400,23 @@ const CONTENT_WAYS_BACK: [WayBack; 3] = [
     },
 ];
 
+/// The `down/` file of what the grader needs.
+const GRADER_WAY_BACK: WayBack = WayBack {
+    version: 2,
+    stem: "002_grader",
+    sql: include_str!("../../../migrations/grading/down/002_grader.sql"),
+    takes_events: false,
+};
+
 /// The `down/` files of schemas assessment, mq and grading, the newest first.
-const GRADING_WAYS_BACK: [WayBack; 2] = [
+const GRADING_WAYS_BACK: [WayBack; 3] = [
     WayBack {
-        version: 2,
-        stem: "002_grader",
-        sql: include_str!("../../../migrations/grading/down/002_grader.sql"),
+        version: 3,
+        stem: "003_sides",
+        sql: include_str!("../../../migrations/grading/down/003_sides.sql"),
         takes_events: false,
     },
+    GRADER_WAY_BACK,
     WayBack {
         version: 1,
         stem: "001_assessment",
@@ -459,6 +476,7 @@ pub fn ways_back(set: &MigrationSet, stem: &str) -> Result<&'static [WayBack], M
         name if name == CONTENT.name => &CONTENT_WAYS_BACK,
         name if name == SCREENING.name => &SCREENING_WAYS_BACK,
         name if name == GRADING.name => &GRADING_WAYS_BACK,
+        name if name == GRADER.name => &[GRADER_WAY_BACK],
         _ => &WAYS_BACK,
     };
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();

@@ -71,12 +71,7 @@ pub async fn provision(
         .dead_letter_subscription
         .as_deref()
         .ok_or(SettingsError::Missing("dead_letter_subscription"))?;
-    let work = Provisioning {
-        settings,
-        topics: settings.topic_admin().await?,
-        subscriptions: settings.subscription_admin().await?,
-        dry_run,
-    };
+    let work = Provisioning::new(settings, dry_run, "keeps dead letters").await?;
 
     let mut steps = Vec::new();
     // Dead letters first: a subscription without a keeper of its dead letters would lose them.
@@ -87,14 +82,41 @@ pub async fn provision(
     Ok(steps)
 }
 
+/// Makes or mends a topic and its subscription, without dead letters; `dry_run` only reports the steps. `keeps`: its purpose, in words.
+///
+/// # Errors
+/// As [`provision`].
+pub async fn provision_beside(
+    settings: &PubsubSettings,
+    dry_run: bool,
+    keeps: &'static str,
+) -> Result<Vec<ProvisionStep>, ProvisionError> {
+    let topic = settings.require_topic()?;
+    let work = Provisioning::new(settings, dry_run, keeps).await?;
+    let mut steps = vec![work.topic(topic).await?];
+    steps.extend(work.subscription(&settings.subscription, topic, None).await?);
+    Ok(steps)
+}
+
 struct Provisioning<'a> {
     settings: &'a PubsubSettings,
     topics: TopicAdmin,
     subscriptions: SubscriptionAdmin,
     dry_run: bool,
+    /// The purpose of a subscription without dead letters.
+    keeps: &'static str,
 }
 
-impl Provisioning<'_> {
+impl<'a> Provisioning<'a> {
+    async fn new(
+        settings: &'a PubsubSettings,
+        dry_run: bool,
+        keeps: &'static str,
+    ) -> Result<Self, PubsubError> {
+        let (topics, subscriptions) = (settings.topic_admin().await?, settings.subscription_admin().await?);
+        Ok(Self { settings, topics, subscriptions, dry_run, keeps })
+    }
+
     async fn topic(&self, name: &str) -> Result<ProvisionStep, PubsubError> {
         let step = |state, detail: &str| ProvisionStep {
             what: format!("topic {name}"),
@@ -224,7 +246,7 @@ impl Provisioning<'_> {
 
     fn description(&self, name: &str, dead_letter_topic: Option<&str>) -> String {
         let Some(dead_letter_topic) = dead_letter_topic else {
-            return "keeps dead letters, never expires".to_owned();
+            return format!("{}, never expires", self.keeps);
         };
         let mut text = format!("dead letters after {MAX_DELIVERY_ATTEMPTS} attempts to {dead_letter_topic}");
         if !self.settings.is_emulator() {

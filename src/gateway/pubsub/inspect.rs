@@ -74,6 +74,15 @@ pub async fn inspect(settings: &PubsubSettings) -> Vec<CheckLine> {
     vec![subscription_line(&found, settings), dead_letter_line(&found, dead_letters.as_ref(), settings)]
 }
 
+/// A line of `check` on a subscription beside the routing's. Returns within about the call timeout.
+pub async fn inspect_beside(name: &'static str, settings: &PubsubSettings) -> CheckLine {
+    let found = match settings.subscription_admin().await {
+        Ok(admin) => read(settings, &admin, &settings.subscription).await,
+        Err(error) => Err(error),
+    };
+    CheckLine { name, ..subscription_line(&found, settings) }
+}
+
 async fn read(
     settings: &PubsubSettings,
     admin: &SubscriptionAdmin,

@@ -113,6 +113,21 @@ impl PubsubSettings {
         })
     }
 
+    /// The settings of a topic and its subscription beside the routing's, which keep what is dead themselves.
+    ///
+    /// # Errors
+    /// A name cannot be one.
+    pub fn beside(config: &config::Pubsub, topic: &str, subscription: &str) -> Result<Self, SettingsError> {
+        Self::named(&config::Pubsub {
+            topic: topic.to_owned(),
+            subscription: subscription.to_owned(),
+            dead_letter_topic: String::new(),
+            dead_letter_subscription: String::new(),
+            streams: 1,
+            ..config.clone()
+        })
+    }
+
     fn named(config: &config::Pubsub) -> Result<Self, SettingsError> {
         let full = |key, name, collection| full_name(&config.project, key, name, collection);
         Ok(Self {

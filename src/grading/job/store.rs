@@ -67,6 +67,8 @@ pub enum Accepted {
     New(Uuid),
     /// It is known, and has ended or goes on.
     Known(Uuid),
+    /// Its submission was emptied before it came.
+    Forgotten,
 }
 
 /// The jobs of one grader's database. Cheap to clone.
@@ -91,9 +93,14 @@ SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('grading'), 'USAG
   THEN COALESCE(has_table_privilege(to_regclass('grading.jobs'), 'INSERT'), false)
     AND COALESCE(has_table_privilege(to_regclass('mq.grading_request'), 'SELECT'), false) ELSE false END AS there";
 
+/// Whoever accepts a request of a submission, and whoever forgets it, wait for each other: what is on its way when it is forgotten becomes no job.
+const LOCK: &str = "-- grading_job_lock
+SELECT pg_advisory_xact_lock(hashtextextended($1::uuid::text, 7011))";
+
 const ACCEPT: &str = "-- grading_job_accept
 WITH j AS (
-  INSERT INTO grading.jobs (request_id, submission_id, attempt, skill, payload, deadline) VALUES ($1, $2, $3, $4, $5, $6)
+  INSERT INTO grading.jobs (request_id, submission_id, attempt, skill, payload, deadline) SELECT $1, $2, $3, $4, $5, $6
+  WHERE NOT EXISTS (SELECT FROM grading.forgotten f WHERE f.submission_id = $2)
   ON CONFLICT (request_id) DO NOTHING RETURNING id
 ), e AS (
   INSERT INTO grading.events (job_id, to_state, trigger, actor, actor_type) SELECT j.id, 'QUEUED', 'accept', 'system', 'system' FROM j
@@ -115,6 +122,13 @@ UPDATE grading.jobs j SET cancelled_at = clock_timestamp(),
   available_at = CASE WHEN j.lease_token IS NULL THEN clock_timestamp() ELSE j.available_at END
 WHERE j.request_id = $1 AND j.cancelled_at IS NULL AND j.ended_at IS NULL";
 
+const FORGOTTEN: &str = "-- grading_job_forgotten
+INSERT INTO grading.forgotten (submission_id) VALUES ($1) ON CONFLICT DO NOTHING";
+const FORGET_DEAD: &str = "-- grading_job_forget_dead
+SELECT mq.forget_dead($1)";
+/// No topic keeps a message for longer.
+const FORGET_FORGOTTEN: &str = "-- grading_job_forget_forgotten
+DELETE FROM grading.forgotten f WHERE f.at < now() - interval '35 days'";
 const FORGET_STEPS: &str = "-- grading_job_forget_steps
 UPDATE grading.steps s SET output = NULL FROM grading.jobs j WHERE s.job_id = j.id AND j.submission_id = $1 AND s.output IS NOT NULL";
 /// A job that goes on keeps its request until it ends: it is cancelled with it, and emptied by the next look.
@@ -214,7 +228,7 @@ impl JobStore {
             .map_err(DbError::from)
     }
 
-    /// Makes the job of a request, unless it has one.
+    /// Makes the job of a request, unless it has one, or its submission was forgotten.
     ///
     /// # Errors
     /// [`DbError`].
@@ -227,14 +241,15 @@ impl JobStore {
         deadline: jiff::Timestamp,
     ) -> Result<Accepted, DbError> {
         let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
+        tx.execute(&tx.prepare_cached(LOCK).await?, &[&submission]).await?;
         let statement = tx.prepare_cached(ACCEPT).await?;
         let parameters: [&dyn Parameter; 6] =
             [&request, &submission, &attempt, &skill.label(), payload, &deadline];
         if let Some(row) = tx.query_opt(&statement, &parameters).await? {
             return Ok(Accepted::New(row.try_get("id")?));
         }
-        let row = tx.query_one(&tx.prepare_cached(OF_REQUEST).await?, &[&request]).await?;
-        Ok(Accepted::Known(row.try_get("id")?))
+        let row = tx.query_opt(&tx.prepare_cached(OF_REQUEST).await?, &[&request]).await?;
+        row.map_or(Ok(Accepted::Forgotten), |row| Ok(Accepted::Known(row.try_get("id")?)))
     }
 
     /// The database's time.
@@ -276,11 +291,14 @@ impl JobStore {
         Ok(tx.execute(&tx.prepare_cached(CANCEL).await?, &[&request]).await? > 0)
     }
 
-    /// Forgets what was written or said in a submission.
+    /// Forgets what was written or said in a submission, and what is still on its way here.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn forget(&self, tx: &Transaction, submission: Uuid) -> Result<u64, DbError> {
+        for statement in [LOCK, FORGOTTEN, FORGET_DEAD] {
+            tx.execute(&tx.prepare_cached(statement).await?, &[&submission]).await?;
+        }
         tx.execute(&tx.prepare_cached(FORGET_STEPS).await?, &[&submission]).await?;
         tx.execute(&tx.prepare_cached(FORGET_JOBS).await?, &[&submission]).await
     }
@@ -444,7 +462,9 @@ impl JobStore {
         let keep = keep.as_secs_f64();
         self.pool()
             .transaction("grading_job_empty", async |tx| {
-                tx.execute(&tx.prepare_cached(EMPTY_FORGOTTEN).await?, &[]).await?;
+                for statement in [EMPTY_FORGOTTEN, FORGET_FORGOTTEN] {
+                    tx.execute(&tx.prepare_cached(statement).await?, &[]).await?;
+                }
                 let n: i64 =
                     tx.query_one(&tx.prepare_cached(EMPTY).await?, &[&keep, &most]).await?.try_get("n")?;
                 Ok(u64::try_from(n).unwrap_or_default())

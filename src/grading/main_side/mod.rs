@@ -16,6 +16,7 @@ pub use self::publish::{Publish, Unpublishable};
 use super::consume;
 use super::core::band::Bands;
 use super::journal::MainObserver;
+use super::link::{self, Link};
 use super::queue::Queue;
 use super::store::GradingStore;
 use super::table::{Grading, State};
@@ -57,6 +58,8 @@ pub struct MainTools {
     pub store: GradingStore,
     /// The queue of callbacks.
     pub callbacks: Queue,
+    /// The link to the grader, where topics carry the messages.
+    pub link: Option<Link>,
     /// Signs links to audio; absent where nothing signs.
     pub signer: Option<Arc<UrlSigner>>,
     /// Thresholds of the bands.
@@ -67,9 +70,24 @@ pub struct MainTools {
     pub rng: Arc<Rng>,
 }
 
-/// Runs the workers until `stop`; `callbacks` is notified of callbacks, `attempts` of attempts.
-pub async fn run(tools: MainTools, (callbacks, attempts): (Listener, Listener), stop: CancellationToken) {
+/// Notifiers of the workers.
+#[derive(Debug)]
+pub struct Notified {
+    /// Of callbacks.
+    pub callbacks: Listener,
+    /// Of attempts.
+    pub attempts: Listener,
+    /// Of requests that are to be published; nobody asks it where there is no link.
+    pub requests: Listener,
+}
+
+/// Runs the workers until `stop`.
+pub async fn run(tools: MainTools, notified: Notified, stop: CancellationToken) {
+    let Notified { callbacks, attempts, requests } = notified;
     let mut tasks = Tasks::new();
+    if let Some(link) = tools.link.clone() {
+        tasks.spawn("grading's link", move |stop| link::run(link, requests, stop));
+    }
     tasks.spawn("grading's publisher", {
         let work = Publish { tools: tools.clone() };
         let consumer = consumer(&tools, attempts);

@@ -1,4 +1,5 @@
-//! Deadlines: twice in 30 s it is looked for attempts that are too late, so that each is failed at most 30 s after its deadline.
+//! Deadlines: twice in 30 s it is looked for attempts that are too late, so that each is failed at most 30 s after its deadline. Where a topic
+//! carries the callbacks, none is failed until what the grader has sent must have come.
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -13,14 +14,15 @@ const PAGE: i64 = 500;
 
 /// Looks until `stop`.
 pub(super) async fn run(tools: &MainTools, stop: &CancellationToken) {
+    let mut rests = false;
     while !stop.is_cancelled() {
-        pass(tools, stop).await;
+        pass(tools, &mut rests, stop).await;
         stop.run_until_cancelled(tools.clock.sleep(LOOK)).await;
     }
 }
 
 /// One look, page by page: one that cannot be failed stops none of the others.
-async fn pass(tools: &MainTools, stop: &CancellationToken) {
+async fn pass(tools: &MainTools, rests: &mut bool, stop: &CancellationToken) {
     let mut behind = (Timestamp::UNIX_EPOCH, Uuid::nil());
     loop {
         let due = match tools.store.due(behind, PAGE).await {
@@ -30,6 +32,15 @@ async fn pass(tools: &MainTools, stop: &CancellationToken) {
                 return;
             }
         };
+        if let (Some(link), false) = (&tools.link, due.is_empty()) {
+            if !link.has_everything().await {
+                if !std::mem::replace(rests, true) {
+                    journal::timeouts_rest(due.len());
+                }
+                return;
+            }
+            *rests = false;
+        }
         for (_, id) in &due {
             if stop.is_cancelled() {
                 return;

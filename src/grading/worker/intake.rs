@@ -62,12 +62,11 @@ impl GraderTools {
                 let document: Value = serde_json::from_str(payload)
                     .map_err(|_| DbError::Shape("a request is no document".to_owned()))?;
                 let ids = (request.request_id, request.submission_id, request.attempt);
-                let accepted = self.store.accept(tx, ids, grade.skill, &document, grade.deadline_at).await?;
-                if let Accepted::Known(job) = accepted {
+                match self.store.accept(tx, ids, grade.skill, &document, grade.deadline_at).await? {
+                    Accepted::New(_) | Accepted::Forgotten => Ok(()),
                     // A callback may not have been heard by a side that asks again: the last one is sent again, under its own id.
-                    self.store.send_again(tx, job, self.rng.uuid()).await?;
+                    Accepted::Known(job) => self.store.send_again(tx, job, self.rng.uuid()).await.map(drop),
                 }
-                Ok(())
             }
             Ask::Cancel => self.store.cancel(tx, request.request_id).await.map(drop),
             Ask::Forget => self.store.forget(tx, request.submission_id).await.map(drop),

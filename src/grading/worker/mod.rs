@@ -21,6 +21,7 @@ use super::consume;
 use super::job::store::JobStore;
 use super::job::table::{Job, State};
 use super::journal::JobObserver;
+use super::link::{self, Link};
 use super::queue::Queue;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
@@ -74,15 +75,19 @@ pub struct GraderTools {
 }
 
 /// Runs the workers until `stop`, or until one of them ends by itself; `listener` makes the one that waits for jobs, `requests` is notified of
-/// requests. Returns whether all of them worked until `stop`.
+/// requests, the link's own of callbacks that are to be published. Returns whether all of them worked until `stop`.
 pub async fn run(
     tools: GraderTools,
     listener: impl Fn() -> Listener,
     requests: Listener,
+    link: Option<(Link, Listener)>,
     stop: CancellationToken,
 ) -> bool {
     let lost = CancellationToken::new();
     let mut tasks = Tasks::new();
+    if let Some((link, callbacks)) = link {
+        tasks.spawn("the grader's link", move |stop| link::run(link, callbacks, stop));
+    }
     tasks.spawn("the grader's intake", {
         let tools = tools.clone();
         move |stop| async move { consume::run(&tools, &*tools.clock, &requests, &stop).await }

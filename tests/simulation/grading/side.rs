@@ -14,7 +14,7 @@ use maple_router::config::{Config, Send};
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::grading::core::band::Bands;
 use maple_router::grading::job::store::JobStore;
-use maple_router::grading::main_side::{self, MainTools};
+use maple_router::grading::main_side::{self, MainTools, Notified};
 use maple_router::grading::queue::{Queue, QueueName};
 use maple_router::grading::store::GradingStore;
 use maple_router::grading::worker::{self, GraderTools};
@@ -83,13 +83,19 @@ impl Process {
             let tools = MainTools {
                 store: GradingStore::new(pool.clone(), &name),
                 callbacks: Queue::new(pool.clone(), QueueName::Callback),
+                link: None,
                 signer: None,
                 bands: Bands::default(),
                 clock,
                 rng,
             };
+            let notified = Notified {
+                callbacks: Listener::silent(),
+                attempts: Listener::silent(),
+                requests: Listener::silent(),
+            };
             tokio::spawn(async move {
-                main_side::run(tools, (Listener::silent(), Listener::silent()), stopping).await;
+                main_side::run(tools, notified, stopping).await;
                 pool.close();
             })
         } else {
@@ -103,7 +109,7 @@ impl Process {
                 rng,
             };
             tokio::spawn(async move {
-                let in_order = worker::run(tools, Listener::silent, Listener::silent(), stopping).await;
+                let in_order = worker::run(tools, Listener::silent, Listener::silent(), None, stopping).await;
                 assert!(in_order, "a worker has ended by itself");
                 pool.close();
             })
