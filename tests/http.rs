@@ -13,7 +13,7 @@ async fn metrics_health_and_readiness_until_shutdown() {
     ::metrics::with_local_recorder(&recorder, || metrics::start(maple_router::daemon::ROOMS));
     let readiness = Arc::new(Readiness::new());
     let shutdown = CancellationToken::new();
-    let listener = http::bind("127.0.0.1:0").await.expect("a free port");
+    let listener = http::bind("127.0.0.1:0", "http.listen").await.expect("a free port");
     let base = format!("http://{}", listener.local_addr().expect("address"));
     let server = tokio::spawn(http::serve(listener, recorder.handle(), readiness.clone(), shutdown.clone()));
 
@@ -52,8 +52,8 @@ async fn metrics_health_and_readiness_until_shutdown() {
 
 #[tokio::test]
 async fn a_port_in_use_is_named_with_a_remedy() {
-    let holder = http::bind("127.0.0.1:0").await.expect("a free port");
+    let holder = http::bind("127.0.0.1:0", "http.listen").await.expect("a free port");
     let taken = holder.local_addr().expect("address").to_string();
-    let message = http::bind(&taken).await.expect_err("taken").to_string();
+    let message = http::bind(&taken, "http.listen").await.expect_err("taken").to_string();
     assert!(message.contains(&taken) && message.contains("http.listen"), "{message}");
 }

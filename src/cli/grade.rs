@@ -5,16 +5,20 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::gc::stopped;
 use super::{CliError, Context, Exit, role, setup};
-use crate::config::Database;
+use crate::config::{Config, Database};
+use crate::grading::card::GRADER;
 use crate::grading::job::store::JobStore;
 use crate::grading::queue::{Queue, QueueName};
 use crate::grading::worker::{self, CHANNEL, GraderTools};
 use crate::kernel::jobs::listener::Listener;
 use crate::ops::clock::SystemClock;
+use crate::ops::http::{self, Readiness};
 use crate::ops::rng::Rng;
-use crate::ops::{systemd, telemetry};
+use crate::ops::{metrics, systemd, telemetry};
 use crate::parts;
 use crate::ports::Clock as _;
 use crate::scrub::scrub;
@@ -61,9 +65,11 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     };
     let listening = Database { url: url.to_owned(), pooling: None, listen_url: None, ..database };
     let stop = stopped()?;
+    let readiness = served(&config, &stop).await?;
     systemd::ready();
     await_schema(&tools, &stop).await;
     if !stop.is_cancelled() {
+        readiness.clear("starting");
         tracing::info!("grading: jobs are worked on");
         let listener = |channel: &'static str| {
             let mut options = crate::db::PoolOptions::new(Arc::new(SystemClock));
@@ -84,8 +90,25 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// Serves the grader's metrics until `stop`, where an address is configured. Work goes on where the endpoint dies.
+async fn served(config: &Config, stop: &CancellationToken) -> Result<Arc<Readiness>, CliError> {
+    let readiness = Arc::new(Readiness::new());
+    if let Some(listen) = &config.grading.metrics_listen {
+        let listener = http::bind(listen, "grading.metrics_listen").await.map_err(anyhow::Error::new);
+        let listener = listener.map_err(|error| CliError::new(Exit::BadConfig, error))?;
+        let handle = metrics::install(&[&GRADER]).map_err(anyhow::Error::new)?;
+        let serving = http::serve(listener, handle, Arc::clone(&readiness), stop.clone());
+        tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!("the grader's metrics are not served any more: {error}");
+            }
+        });
+    }
+    Ok(readiness)
+}
+
 /// Waits for the schemas: a database that is away is no reason to end.
-async fn await_schema(tools: &GraderTools, stop: &tokio_util::sync::CancellationToken) {
+async fn await_schema(tools: &GraderTools, stop: &CancellationToken) {
     let mut said = false;
     while !stop.is_cancelled() {
         let why = match tools.store.is_there().await {

@@ -48,6 +48,8 @@ section! {
         mode: GradingMode = GradingMode::Off,
         /// Connection string of the grader's role, `maple_grader`, to the same database, or with `transport = "pubsub"` to one of its own; `MAPLE_ROUTER_GRADER_URL` instead where it has a password.
         grader_url: Option<String> = None,
+        /// Loopback address of the grader's own `/metrics`, `/-/healthy` and `/-/ready`; absent: it has none.
+        metrics_listen: Option<String> = None,
         /// The way of messages between the sides ([`GradingTransport`]); the same on both.
         transport: GradingTransport = GradingTransport::Postgres,
         /// How often a work is graded before the results are compared.

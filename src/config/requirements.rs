@@ -54,6 +54,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be at least 1h", "the default is 7d; `explain` tells of an event for as long";
     "pubsub.project": |c| without_pubsub(c) || given(&c.pubsub.project) || qualified(c),
         WITH_PUBSUB, "set it to the Google Cloud project id";
+    "grading.metrics_listen": |c| c.grading.metrics_listen.as_deref().is_none_or(is_loopback),
+        "must be a loopback address with a port", "leave it out for none; a proxy in front may serve others";
     "grading.transport": |c| c.grading.transport == GradingTransport::Postgres || given(&c.pubsub.project) || linked(c),
         "\"pubsub\" needs pubsub.project", "set it, or write the names of [grading.pubsub] in full";
     "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
@@ -276,7 +278,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "screening.git.ca_file": |c| c.screening.git.ca_file.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "leave the key out for the system's certificates";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
-    "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
+    "http.listen": |c| is_loopback(&c.http.listen),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
     "log.level": |c| is_log_filter(&c.log.level),
@@ -326,6 +328,10 @@ fn qualified(c: &Config) -> bool {
     [&c.pubsub.subscription, &c.pubsub.topic, &c.pubsub.dead_letter_topic, &c.pubsub.dead_letter_subscription]
         .iter()
         .all(|name| name.starts_with("projects/"))
+}
+
+fn is_loopback(listen: &str) -> bool {
+    listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback())
 }
 
 fn linked(c: &Config) -> bool {

@@ -19,8 +19,20 @@ const LOOK: Duration = Duration::from_secs(10);
 pub(super) fn work(config: &Config, ground: &mut Ground) {
     let store = parts::grading_store(config, ground.pool.clone());
     let clock = Arc::clone(&ground.clock);
-    let watch =
-        GradingWatch { store: store.clone(), clock: Arc::clone(&clock), incidents: ground.incidents.clone() };
+    let shared = (Arc::clone(&clock), Arc::clone(&ground.rng));
+    let link = match parts::grading_link(config, ground.pool.clone(), QueueName::Request, shared) {
+        Ok(link) => link,
+        Err(error) => {
+            tracing::error!("grading does not work: {error}; correct [grading.pubsub], and restart");
+            return;
+        }
+    };
+    let watch = GradingWatch {
+        store: store.clone(),
+        arrivals: link.as_ref().map(|link| link.arrivals.clone()),
+        clock: Arc::clone(&clock),
+        incidents: ground.incidents.clone(),
+    };
     ground.kept.spawn("grading's watch", move |stop| async move { watch.run(&stop).await });
     let (config, pool, rng) = (config.clone(), ground.pool.clone(), Arc::clone(&ground.rng));
     ground.kept.spawn("grading's main side", move |stop| async move {
@@ -31,16 +43,6 @@ pub(super) fn work(config: &Config, ground: &mut Ground) {
             }
         }
         let pooling = pool.pooling();
-        let shared = (Arc::clone(&clock), Arc::clone(&rng));
-        let link = match parts::grading_link(&config, pool.clone(), QueueName::Request, shared) {
-            Ok(link) => link,
-            Err(error) => {
-                tracing::error!(
-                    "nothing is sent to the grader: {error}; correct [grading.pubsub], and restart"
-                );
-                return;
-            }
-        };
         let tools = MainTools {
             store,
             callbacks: Queue::new(pool, QueueName::Callback).linked(link.is_some()),

@@ -85,7 +85,7 @@ pub(super) async fn lay(
     let smtp = SmtpSettings::from(&config.smtp);
     let connections = Connections::new(smtp.clone(), Arc::clone(&clock));
 
-    let listener = http::bind(&config.http.listen).await?;
+    let listener = http::bind(&config.http.listen, "http.listen").await?;
     let handle = metrics::install(ROOMS)?;
     metrics::STARTED.set((), since_epoch());
     card::CANARY_INTERVAL.set((), config.canary.interval.unwrap_or_default());

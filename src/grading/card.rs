@@ -4,13 +4,14 @@ use super::job::table::Job;
 use super::journal::EventName;
 use super::link::topics;
 use super::metrics::{
-    DISAGREEMENT, JOBS, LATE, QUEUE_DEPTH, RETRIES, REVIEW_AGE, REVIEW_PENDING, STAGE_SECONDS, SUBMISSIONS,
-    TIMEOUTS,
+    CALLS, DISAGREEMENT, JOBS, LATE, QUEUE_DEPTH, RETRIES, REVIEW_AGE, REVIEW_PENDING, STAGE_SECONDS,
+    SUBMISSIONS, TIMEOUTS,
 };
 use super::store::{RESULT, contract};
 use super::table::Grading;
 use crate::kernel::Card;
 use crate::kernel::describe::describe;
+use crate::ops::http::READY;
 use crate::ops::incident::IncidentKey;
 
 /// The runbook of grading.
@@ -28,6 +29,9 @@ pub const REVIEW: IncidentKey = IncidentKey::new("grading_review").in_runbook(RU
 pub const JUDGE: IncidentKey = IncidentKey::new("grading_judge").in_runbook(RUNBOOK);
 /// Incident: people and the grader have come apart.
 pub const DRIFT: IncidentKey = IncidentKey::new("grading_drift").in_runbook(RUNBOOK);
+
+/// The card of the grader's process.
+pub const GRADER: Card = Card { metrics: &[&CALLS, &READY], ..Card::named("grader") };
 
 /// The card of grading.
 pub const CARD: Card = Card {

@@ -1,7 +1,9 @@
-//! The metrics of grading, as the daemon sees them in events and rows: the grader is a process of its own.
+//! The metrics of grading, as the daemon sees them in events and rows, and those of the grader, which is a process of its own with an endpoint
+//! of its own (`grading.metrics_listen`).
 
 use super::core::review::Priority;
 use super::core::skill::Skill;
+use super::job::store::StepKind;
 use crate::kernel::metric::{Counter, Gauge, Histogram};
 use crate::words;
 
@@ -60,6 +62,31 @@ words! {
         Retrying = "retrying",
     }
 }
+
+words! {
+    /// What became of a call.
+    CallOutcome {
+        /// There is an answer that can be used.
+        Answered = "answered",
+        /// Another job has paid for the same: nobody was asked.
+        Copied = "copied",
+        /// The answer is none that could be believed.
+        Invalid = "invalid",
+        /// Whoever was asked is away, or has no time.
+        Away = "away",
+        /// Whoever was asked refuses us.
+        Refused = "refused",
+        /// What was to be sent cannot be.
+        Unfit = "unfit",
+    }
+}
+
+/// The grader's calls.
+pub(crate) static CALLS: Counter<(StepKind, CallOutcome)> = Counter::new(
+    "maple_router_grading_calls_total",
+    "Calls of the grader, by what was asked for and what became of it; of the grader's own endpoint",
+)
+.by(&["kind", "outcome"]);
 
 /// Attempts, by skill and outcome.
 pub(crate) static SUBMISSIONS: Counter<(Skill, AttemptOutcome)> = Counter::new(

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::card::{DRIFT, JUDGE, MESSAGES, REVIEW, STALLED, TIMED_OUT};
 use super::core::review::Priority;
+use super::link::Arrivals;
 use super::metrics::{
     DISAGREEMENT, JOBS, JobLabel, QUEUE_DEPTH, QueueLabel, RETRIES, REVIEW_AGE, REVIEW_PENDING,
     STAGE_SECONDS, SUBMISSIONS, TIMEOUTS,
@@ -39,6 +40,8 @@ const FARTHEST: f64 = 1.0;
 pub struct GradingWatch {
     /// The attempts, as the daemon's role.
     pub store: GradingStore,
+    /// What is known of messages to this side, where a topic carries them.
+    pub arrivals: Option<Arrivals>,
     /// The clock of pauses.
     pub clock: Arc<dyn Clock>,
     /// The notifier.
@@ -91,7 +94,7 @@ impl GradingWatch {
         });
         for (key, incident) in [
             (TIMED_OUT, timed_out),
-            (STALLED, stalled(standing)),
+            (STALLED, stalled(standing).or_else(|| self.out_of_reach())),
             (MESSAGES, dead(standing)),
             (REVIEW, reviews(standing)),
             (JUDGE, slow(standing)),
@@ -102,6 +105,19 @@ impl GradingWatch {
                 None => self.incidents.resolve(key),
             }
         }
+    }
+}
+
+impl GradingWatch {
+    fn out_of_reach(&self) -> Option<Incident> {
+        let lost = self.arrivals.as_ref()?.lost_for(self.clock.monotonic());
+        (lost >= STALLED_AFTER).then(|| {
+            let what = format!(
+                "what the grader sends has not come over its topic for {}: no result is taken in, and no deadline acted on.",
+                span(lost)
+            );
+            Incident::new(STALLED, what, &["maple-router check", "maple-router provision --dry-run"])
+        })
     }
 }
 

@@ -85,17 +85,20 @@ impl Readiness {
 pub struct BindError {
     listen: String,
     source: io::Error,
-    remedy: &'static str,
+    remedy: String,
 }
 
-/// Opens the configured address.
-pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
+/// Opens the address that `key` configures.
+///
+/// # Errors
+/// [`BindError`].
+pub async fn bind(listen: &str, key: &str) -> Result<TcpListener, BindError> {
     TcpListener::bind(listen).await.map_err(|source| BindError {
         listen: listen.to_owned(),
         remedy: if source.kind() == io::ErrorKind::AddrInUse {
-            "another process has it (another maple-router?); stop that one or change http.listen"
+            format!("another process has it (another maple-router?); stop that one or change {key}")
         } else {
-            "change http.listen"
+            format!("change {key}")
         },
         source,
     })

@@ -486,7 +486,7 @@ impl Scene {
         })
     }
 
-    fn link(&self, pool: &Pool, sends: QueueName) -> Option<Link> {
+    pub(crate) fn link(&self, pool: &Pool, sends: QueueName) -> Option<Link> {
         self.topics.as_ref().map(|topics| topics.link(pool, sends))
     }
 

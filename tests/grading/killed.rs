@@ -1,7 +1,7 @@
-//! Graders are killed while they work: each attempt has its result, once, and a call that was paid for is paid for again only where nobody
+//! The grader's process: what it shows, and how it dies. Graders are killed while they work: each attempt has its result, once, and a call that was paid for is paid for again only where nobody
 //! knows what it said.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use devkit::grader::Kind;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-use crate::harness::{Models, PATIENCE, Scene, Topics, essay};
+use crate::harness::{Models, PATIENCE, PLANTED, Scene, Topics, essay};
 
 /// Requests, and samples of each.
 const REQUESTS: u64 = 40;
@@ -21,6 +21,21 @@ const ROUNDS: u64 = 3;
 
 /// What a killed process leaves behind ends within this time.
 const GONE: Duration = Duration::from_millis(300);
+
+/// A configuration file of the grader, with `more` in its section.
+fn configured(scene: &Scene, models: &Models, dir: &Path, more: &str) -> PathBuf {
+    let linked = scene.topics.as_ref().map(Topics::toml).unwrap_or_default();
+    let transport = scene.topics.as_ref().map_or("postgres", |_| "pubsub");
+    let grader_url = scene.db.url_as("maple_grader");
+    let room = models.toml(&format!("grader_url = \"{grader_url}\"\ntransport = \"{transport}\"\n{more}"));
+    let text = format!(
+        "[source]\nkind = \"postgres\"\n[mail]\nfrom = \"a@example.org\"\n[database]\nurl = \"{}\"\n{linked}{room}",
+        scene.db.url_as("forms_app")
+    );
+    let config = dir.join("config.toml");
+    std::fs::write(&config, text).expect("written");
+    config
+}
 
 fn grader(config: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_maple-router"))
@@ -57,16 +72,7 @@ async fn whoever_is_killed_costs_a_call_at_most_and_no_result() {
         )
         .await;
     let dir = tempfile::tempdir().expect("a directory");
-    let config = dir.path().join("config.toml");
-    let linked = scene.topics.as_ref().map(Topics::toml).unwrap_or_default();
-    let transport = scene.topics.as_ref().map_or("postgres", |_| "pubsub");
-    let grader_url = scene.db.url_as("maple_grader");
-    let room = models.toml(&format!("grader_url = \"{grader_url}\"\ntransport = \"{transport}\""));
-    let text = format!(
-        "[source]\nkind = \"postgres\"\n[mail]\nfrom = \"a@example.org\"\n[database]\nurl = \"{}\"\n{linked}{room}",
-        scene.db.url_as("forms_app")
-    );
-    std::fs::write(&config, text).expect("written");
+    let config = configured(&scene, &models, dir.path(), "");
     let mut attempts: Vec<Uuid> = Vec::new();
     for number in 0..REQUESTS {
         attempts.push(scene.written("essay", &essay(&format!("[[score 7.5]] {number}"))).await.1);
@@ -111,4 +117,38 @@ async fn whoever_is_killed_costs_a_call_at_most_and_no_result() {
         "{paid} calls for {} samples and {kills} deaths",
         REQUESTS * SAMPLES
     );
+}
+
+/// Its own endpoint: what it was answered, and whether it works.
+#[tokio::test]
+async fn a_grader_shows_its_calls_and_whether_it_is_ready() {
+    let scene = Scene::new().await;
+    let models = Models::new().await;
+    scene.calibrate().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let port = devkit::port::free_port().expect("a port");
+    let listen = format!("metrics_listen = \"127.0.0.1:{port}\"");
+    let config = configured(&scene, &models, dir.path(), &listen);
+    let main = scene.main_side();
+    let mut process = grader(&config);
+    let (_, attempt) = scene.written("essay", &essay("[[score 7.5]]")).await;
+    scene.until(attempt, &["COMPLETED"]).await;
+    let shown = async |path: &str| {
+        let answer = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("a text"))
+    };
+    let (status, metrics) = shown("/metrics").await;
+    let calls = |kind: &str, outcome: &str| {
+        format!("maple_router_grading_calls_total{{kind=\"{kind}\",outcome=\"{outcome}\"}}")
+    };
+    for (kind, outcome, expected) in
+        [("sample", "answered", SAMPLES), ("sample", "invalid", 0), ("transcribe", "answered", 0)]
+    {
+        let line = format!("{} {expected}", calls(kind, outcome));
+        assert!(metrics.lines().any(|shown| shown == line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains(PLANTED));
+    assert_eq!((status, shown("/-/ready").await.0), (200, 200));
+    assert_eq!(signalled(&mut process, Signal::SIGTERM).await.code(), Some(0));
+    main.stop().await;
 }

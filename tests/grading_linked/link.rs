@@ -1,14 +1,21 @@
 //! What only a link can do.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use maple_router::db::DbError;
 use maple_router::db::migrations::online::{Patience, back_upper, migrate_upper};
 use maple_router::db::migrations::{GRADER, MigrateError};
+use maple_router::grading::card::STALLED;
 use maple_router::grading::core::skill::Skill;
 use maple_router::grading::job::store::Accepted;
 use maple_router::grading::link::topics::topics;
 use maple_router::grading::queue::QueueName;
+use maple_router::grading::watch::GradingWatch;
+use maple_router::ops::incident::Incidents;
+use maple_router::ports::Clock;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use uuid::Uuid;
@@ -48,7 +55,7 @@ async fn a_grader_in_a_database_of_its_own_grades_and_forgets() {
     assert_eq!(scene.of_grader::<i64>(&kept).await, 4, "a request, and three samples");
     // Emptied here, it is forgotten there.
     scene.sql(&format!("UPDATE submissions SET status = 'purged' WHERE id = '{id}'")).await;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while scene.of_grader::<i64>(&kept).await != 1_000 {
         assert!(began.elapsed() < PATIENCE, "{} is left", scene.of_grader::<i64>(&kept).await);
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -110,7 +117,7 @@ async fn what_comes_while_the_database_is_away_is_put_into_its_queue_later() {
     let arrived = "SELECT count(*) FROM mq.grading_request WHERE arrived";
     assert_eq!(eyes.query_one(arrived, &[]).await.expect("asked").get::<_, i64>(0), 0);
     owner.batch_execute(&format!("{} TO maple_grader", shut("GRANT"))).await.expect("granted");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while scene.of_grader::<i64>(arrived).await == 0 {
         assert!(began.elapsed() < PATIENCE, "it is put nowhere");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -265,4 +272,45 @@ async fn the_topics_are_provisioned_and_looked_at() {
         ]
     );
     assert_eq!(line().await["level"], json!("ok"));
+}
+
+/// A clock that is six minutes ahead: what was just lost has been lost for as long.
+#[derive(Debug)]
+struct Ahead;
+
+impl Clock for Ahead {
+    fn monotonic(&self) -> Instant {
+        Instant::now() + Duration::from_secs(360)
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(pause).boxed()
+    }
+}
+
+/// No deadline is acted on while callbacks cannot come: somebody has to hear of that.
+#[tokio::test]
+async fn whoever_cannot_hear_the_grader_says_so() {
+    let scene = Scene::new().await;
+    let link = scene.link(scene.store.pool(), QueueName::Request).expect("a link");
+    let (incidents, _open) = Incidents::new();
+    let watch = GradingWatch {
+        store: scene.store.clone(),
+        arrivals: Some(link.arrivals.clone()),
+        clock: Arc::new(Ahead),
+        incidents: incidents.clone(),
+    };
+    let raised = async || {
+        watch.look(&mut None).await.expect("looked");
+        incidents.keys().contains(&STALLED)
+    };
+    assert!(!raised().await, "nothing is known yet");
+    let subscription = "projects/acme/subscriptions/grading-callback";
+    let broker = &scene.topics.as_ref().expect("topics").broker;
+    broker.delete_subscription(subscription).expect("deleted");
+    assert!(!link.has_everything().await);
+    assert!(raised().await);
+    assert_eq!(said(&scene, &["provision"]).await.0, Some(0));
+    link.has_everything().await;
+    assert!(!raised().await, "it is within reach again");
 }

@@ -23,6 +23,8 @@ pub struct Arrivals {
 struct Known {
     /// Since when the subscription is within reach.
     reached: Option<Instant>,
+    /// Since when it is not.
+    lost: Option<Instant>,
     /// When an old message came last.
     old: Option<Instant>,
 }
@@ -42,12 +44,25 @@ impl Arrivals {
 
     /// The subscription is within reach, as far as is known since `now`.
     pub(super) fn reached(&self, now: Instant) {
-        self.with(|known| known.reached = known.reached.or(Some(now)));
+        self.with(|known| {
+            known.reached = known.reached.or(Some(now));
+            known.lost = None;
+        });
     }
 
-    /// It is out of reach.
-    pub fn lost(&self) {
-        self.with(|known| known.reached = None);
+    /// It is out of reach, as far as is known since `now`.
+    pub(super) fn lost(&self, now: Instant) {
+        self.with(|known| {
+            known.reached = None;
+            known.lost = known.lost.or(Some(now));
+        });
+    }
+
+    /// For how long it has been out of reach.
+    #[must_use]
+    pub fn lost_for(&self, now: Instant) -> Duration {
+        let known = self.known();
+        known.lost.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// A message of this age has come.
@@ -61,9 +76,13 @@ impl Arrivals {
     #[must_use]
     pub fn are_complete(&self, now: Instant) -> bool {
         let for_long = |at: Instant, least: Duration| now.saturating_duration_since(at) >= least;
-        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         known.reached.is_some_and(|since| for_long(since, self.settles))
             && known.old.is_none_or(|at| for_long(at, LULL))
+    }
+
+    fn known(&self) -> Known {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with(&self, change: impl FnOnce(&mut Known)) {
@@ -91,9 +110,12 @@ mod tests {
         arrivals.came(Duration::from_secs(10), at(70));
         assert!(!arrivals.are_complete(at(84)));
         assert!(arrivals.clone().are_complete(at(85)));
-        arrivals.lost();
+        arrivals.lost(at(190));
+        arrivals.lost(at(195));
         assert!(!arrivals.are_complete(at(200)));
+        assert_eq!(arrivals.lost_for(at(200)), Duration::from_secs(10));
         arrivals.reached(at(200));
+        assert_eq!(arrivals.lost_for(at(250)), Duration::ZERO);
         assert_eq!([at(259), at(260)].map(|now| arrivals.are_complete(now)), [false, true]);
     }
 }

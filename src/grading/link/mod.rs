@@ -66,7 +66,7 @@ impl Link {
                     self.ends.receives(),
                     scrub(&error.to_string())
                 );
-                self.arrivals.lost();
+                self.arrivals.lost(self.clock.monotonic());
                 false
             }
         }

@@ -57,7 +57,7 @@ fn supervised(link: &Link, settings: PubsubSettings) -> Supervised {
     let mut is_lost = false;
     Supervised::new(open, seed, move |report| match report {
         Report::Lost { error, .. } => {
-            arrivals.lost();
+            arrivals.lost(clock.monotonic());
             if !std::mem::replace(&mut is_lost, true) {
                 journal::link_lost(queue, &scrub(&error.to_string()));
             }
@@ -77,7 +77,7 @@ async fn watched(link: &Link, settings: &PubsubSettings, rebuild: &Rebuild) {
     let queue = link.ends.receives();
     let watching = probe(settings, rebuild, |event| match event {
         ProbeEvent::Lost(error) => {
-            link.arrivals.lost();
+            link.arrivals.lost(link.clock.monotonic());
             journal::link_lost(queue, &scrub(&error.to_string()));
         }
         ProbeEvent::Found => {

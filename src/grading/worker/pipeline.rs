@@ -22,6 +22,7 @@ use crate::grading::job::decide::Failed;
 use crate::grading::job::store::{Step, StepKind, Wanted};
 use crate::grading::job::table::{Command, Job, State};
 use crate::grading::journal;
+use crate::grading::metrics::{CALLS, CallOutcome};
 use crate::grading::queue::is_the_messages;
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::works::Work;
@@ -178,7 +179,7 @@ impl Pipeline {
             .transcribe(&audio)
             .await
             .map_err(|error| untaken(row, grading.unheard(row.id, &error)))?;
-        grading.answered(row.id);
+        grading.answered(row.id, StepKind::Transcribe);
         let transcript = heard.transcript;
         #[expect(
             clippy::cast_possible_truncation,
@@ -241,7 +242,12 @@ impl Pipeline {
         copied: bool,
     ) -> Result<Step, Ending<Job>> {
         let error = match self.tools.store.record_step(row.id, of, digest, step, copied).await {
-            Ok(stands) => return Ok(stands),
+            Ok(stands) => {
+                if copied {
+                    CALLS.add((of.0, CallOutcome::Copied), 1);
+                }
+                return Ok(stands);
+            }
             Err(error) if is_the_messages(&error) => error,
             Err(error) => return Err(database(row, &error)),
         };
@@ -287,7 +293,7 @@ impl Pipeline {
             store.spend(estimate).await.map_err(|error| database(row, &error))?;
         }
         let answer = answer.map_err(|error| untaken(row, grading.unanswered(row.id, &error)))?;
-        grading.answered(row.id);
+        grading.answered(row.id, StepKind::Sample);
         let tokens = answer
             .prompt_tokens
             .unwrap_or(estimate)

@@ -17,7 +17,9 @@ use crate::grading::core::band::Bands;
 use crate::grading::core::message::ErrorType;
 use crate::grading::core::review::Thresholds;
 use crate::grading::job::decide::Failed;
+use crate::grading::job::store::StepKind;
 use crate::grading::journal::EventName;
+use crate::grading::metrics::{CALLS, CallOutcome};
 use crate::ops::dependency::Dependency;
 use crate::ops::gate::{Gate, Shut};
 use crate::ports::Clock;
@@ -119,7 +121,8 @@ impl Grading {
     }
 
     /// Records that the judge or transcriber has answered.
-    pub(super) fn answered(&self, job: Uuid) {
+    pub(super) fn answered(&self, job: Uuid, kind: StepKind) {
+        CALLS.add((kind, CallOutcome::Answered), 1);
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).answered(job);
         self.is_back();
     }
@@ -163,6 +166,13 @@ impl Grading {
                 retry_after: None,
             })
         };
+        let outcome = match error {
+            JudgeError::Unavailable { .. } => CallOutcome::Away,
+            JudgeError::Refused { .. } => CallOutcome::Refused,
+            JudgeError::TooLarge => CallOutcome::Unfit,
+            JudgeError::Invalid(_) => CallOutcome::Invalid,
+        };
+        CALLS.add((StepKind::Sample, outcome), 1);
         match error {
             JudgeError::Unavailable { .. } | JudgeError::Refused { .. } if self.fails_at(job) => {
                 failed("no_answer", true)
@@ -193,6 +203,15 @@ impl Grading {
                 retry_after: None,
             })
         };
+        let outcome = match error {
+            TranscriberError::Unavailable { .. } => CallOutcome::Away,
+            TranscriberError::Refused { .. } => CallOutcome::Refused,
+            TranscriberError::TooLarge | TranscriberError::TooLong | TranscriberError::Audio(_) => {
+                CallOutcome::Unfit
+            }
+            TranscriberError::Invalid(_) => CallOutcome::Invalid,
+        };
+        CALLS.add((StepKind::Transcribe, outcome), 1);
         match error {
             TranscriberError::Unavailable { .. } | TranscriberError::Refused { .. } if self.fails_at(job) => {
                 failed("no_answer", true)
