@@ -236,6 +236,44 @@ async fn grading_is_all_that_an_instructor_sees() {
     assert_eq!(api.get("rita", &other.path("")).await.status, 200, "others see it as before");
 }
 
+#[tokio::test]
+async fn grading_is_listed_by_priority_then_age_page_by_page() {
+    let api = Api::graded(|_| ()).await;
+    let mut works = Vec::new();
+    for (text, priority) in
+        [("a", "Medium"), ("b", "Critical"), ("c", "High"), ("d", "Medium"), ("e", "Critical"), ("f", "High")]
+    {
+        let attempt = api.bench.work_of(text, priority).await;
+        works.push((text, entry(&api, attempt).await.0));
+    }
+    let expected = ["b", "e", "c", "f", "a", "d"];
+    let walked = async |who: &str, query: &str| {
+        let (mut seen, mut path) = (Vec::new(), format!("/api/grey-queue?limit=2{query}"));
+        loop {
+            let page = api.get(who, &path).await;
+            for item in page.body["items"].as_array().expect("items") {
+                let found = works.iter().find(|(_, id)| item["id"] == json!(id));
+                seen.push(found.map_or("other", |(text, _)| *text));
+            }
+            let Some(cursor) = page.body["next_cursor"].as_str() else { return seen };
+            path = format!("/api/grey-queue?limit=2{query}&cursor={cursor}");
+        }
+    };
+    assert_eq!(walked("ines", "").await, expected, "an instructor sees that queue alone");
+    assert_eq!(walked("rita", "&queue=grading").await, expected);
+    assert_eq!(walked("rita", "&cause=grading").await, expected);
+    assert_eq!(walked("ines", "&order=oldest").await, ["a", "b", "c", "d", "e", "f"]);
+    api.pending().await;
+    assert_eq!(walked("rita", "").await, ["a", "b", "c", "d", "e", "f", "other"], "all queues by age");
+    assert_eq!(walked("rita", "&order=priority").await, [expected.as_slice(), &["other"]].concat());
+    let old = "/api/grey-queue?cursor=MTc4MDAwMDAwMDAwMDAwMC4wMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA";
+    assert_eq!(
+        api.get("rita", old).await.refused(),
+        (400, "bad_request"),
+        "a place without a priority is none"
+    );
+}
+
 /// A learner's request: no credential of a person.
 fn learner(api: &Api, path: &str, cookie: Option<&str>) -> RequestBuilder {
     let request = api.desk.bare(Method::GET, path).header("host", HOST);
