@@ -11,6 +11,8 @@ use super::bench::{Answered, Api};
 use crate::harness::{HOST, PATIENCE, location};
 use crate::works::{CRITERIA, GRADERS_WORD, PROMPT, result};
 
+/// Time in which nothing comes where nothing is to come.
+const SILENCE: Duration = Duration::from_millis(30);
 /// What a learner wrote.
 const WRITTEN: &str = "Museums are what a learner wrote about.";
 
@@ -294,7 +296,7 @@ async fn ticket(api: &Api, submission: Uuid) -> String {
 }
 
 /// The cookie of a submission's learner.
-async fn cookie(api: &Api, submission: Uuid) -> String {
+pub(super) async fn cookie(api: &Api, submission: Uuid) -> String {
     let led = learner(api, &ticket(api, submission).await, None).send().await.expect("an answer");
     assert_eq!((led.status().as_u16(), location(&led)), (303, path(submission, "/events").as_str()));
     let set = led.headers()["set-cookie"].to_str().expect("text").to_owned();
@@ -311,13 +313,13 @@ async fn cookie(api: &Api, submission: Uuid) -> String {
 }
 
 /// A stream that is read event by event.
-struct Events {
+pub(super) struct Events {
     answer: Response,
     rest: String,
 }
 
 impl Events {
-    async fn open(api: &Api, submission: Uuid, cookie: &str, last: Option<&str>) -> Self {
+    pub(super) async fn open(api: &Api, submission: Uuid, cookie: &str, last: Option<&str>) -> Self {
         let mut request =
             learner(api, &path(submission, "/events"), Some(cookie)).header("accept", "text/event-stream");
         if let Some(last) = last {
@@ -333,7 +335,7 @@ impl Events {
         events
     }
 
-    async fn block(&mut self) -> String {
+    pub(super) async fn block(&mut self) -> String {
         loop {
             if let Some((block, rest)) = self.rest.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -346,8 +348,26 @@ impl Events {
         }
     }
 
+    /// Whether nothing comes for a while.
+    pub(super) async fn is_silent(&mut self) -> bool {
+        self.rest.is_empty() && tokio::time::timeout(SILENCE, self.answer.chunk()).await.is_err()
+    }
+
+    /// Whatever comes until the stream ends.
+    pub(super) async fn rest(&mut self) -> String {
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(chunk) = tokio::time::timeout(PATIENCE, self.answer.chunk())
+            .await
+            .expect("in time")
+            .expect("a whole answer")
+        {
+            rest.push_str(std::str::from_utf8(&chunk).expect("text"));
+        }
+        rest
+    }
+
     /// Event, id and data.
-    async fn next(&mut self) -> (String, String, Value) {
+    pub(super) async fn next(&mut self) -> (String, String, Value) {
         let block = self.block().await;
         let field = |name: &str| {
             let line = block.lines().find_map(|line| line.strip_prefix(name));
@@ -356,7 +376,7 @@ impl Events {
         (field("event: "), field("id: "), serde_json::from_str(&field("data: ")).expect("JSON"))
     }
 
-    async fn names(&mut self, count: usize) -> Vec<String> {
+    pub(super) async fn names(&mut self, count: usize) -> Vec<String> {
         let mut names = Vec::new();
         for _ in 0..count {
             names.push(self.next().await.0);
