@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Config;
+use super::secret::Secret;
 
 /// systemd's stop timeout as the shipped unit sets it, assumed where the environment names none.
 pub const DEFAULT_TIMEOUT_STOP: Duration = Duration::from_secs(240);
@@ -37,6 +38,10 @@ pub struct Surroundings {
     pub timeout_stop: Option<Duration>,
     /// `DATABASE_URL` gave `database.url`: a password in it says development.
     pub database_url_from_environment: bool,
+    /// `MAPLE_ROUTER_GRADER_URL`: the connection string of the grader's role, which may have a password.
+    pub grader_url: Option<Secret>,
+    /// `PGPASSWORD`, of whichever other role a connection string without a password names.
+    pub pg_password: Option<Secret>,
 }
 
 /// A variable whose value makes no sense.
@@ -65,6 +70,8 @@ impl Surroundings {
             credentials_directory: get("CREDENTIALS_DIRECTORY").map(PathBuf::from),
             timeout_stop,
             database_url_from_environment: get("DATABASE_URL").is_some(),
+            grader_url: get("MAPLE_ROUTER_GRADER_URL").map(Secret::new),
+            pg_password: get("PGPASSWORD").map(Secret::new),
         })
     }
 }

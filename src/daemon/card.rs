@@ -84,7 +84,7 @@ pub const CARD: Card = Card {
         Check { line: "happyfox", order: 137, look: Look::CommandLine },
         Check { line: "signing", order: 140, look: Look::CommandLine },
         Check { line: "link", order: 150, look: Look::CommandLine },
-        Check { line: "secrets", order: 160, look: Look::CommandLine },
+        Check { line: "secrets", order: 165, look: Look::CommandLine },
         Check { line: "slack", order: 170, look: Look::CommandLine },
     ],
     ..Card::named("daemon")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +50,14 @@ impl Permit {
             let over = stop.run_until_cancelled(clock.sleep(life)).await;
             drop(room);
             over
+        })
+    }
+
+    /// A tick each time that the desk's clock has moved on by `pause`, without an end.
+    pub fn ticks(&self, pause: Duration) -> impl Stream<Item = ()> + Send + use<> {
+        stream::unfold(Arc::clone(&self.streams.clock), move |clock| async move {
+            clock.sleep(pause).await;
+            Some(((), clock))
         })
     }
 

@@ -1,5 +1,6 @@
 //! The card of grading.
 
+use super::check;
 use super::job::table::Job;
 use super::journal::EventName;
 use super::link::topics;
@@ -69,6 +70,6 @@ pub const CARD: Card = Card {
     ],
     events: EventName::EVENTS,
     incidents: &[TIMED_OUT, STALLED, MESSAGES, REVIEW, JUDGE, DRIFT],
-    checks: &[contract::CHECK, topics::CHECK],
+    checks: &[contract::CHECK, check::GRADER, check::JUDGE, check::STT, check::CALIBRATION, topics::CHECK],
     ..Card::named("grading")
 };

@@ -3,11 +3,12 @@
 //! Two sides, each with its own schema and role, and two queues between them. Read in this order: `core` (what a grade is, pure), `table` (eight
 //! states of an attempt), `intake` (what follows from a callback, pure), `store` (schema assessment), `main_side` (publish, take in, time out; in
 //! the daemon); then the grader's: `job` (its lifecycle and schema), `grader` (question and answer, pure), `worker` (its process, by `cli/grade`);
-//! `queue` between them, what `consume`s it, and the `link` of two queues by topics; `subject` (what people review), `watch` (the daemon's look). **Invariant: neither side writes
-//! what is the other's.**
+//! `queue` between them, what `consume`s it, and the `link` of two queues by topics; `subject` (what people review), `watch` (the daemon's look),
+//! `check` (the operator's). **Invariant: neither side writes what is the other's.**
 
 pub mod attempt;
 pub mod card;
+mod check;
 mod consume;
 pub mod core;
 pub mod grader;

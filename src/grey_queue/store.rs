@@ -20,7 +20,7 @@ use tokio_postgres::Row as PgRow;
 use uuid::Uuid;
 
 pub use due::{Due, Notice, OpenEntry};
-pub use filter::{Cursor, Filter, NoCursor, Order, Whose};
+pub use filter::{Cursor, Filter, NoCursor, Order, Priority, Whose};
 
 use super::decide::Step;
 use super::entry::{Entry, Moved, SubjectRef};

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::name::Name;
 
-/// Connections at once. More wait in the kernel's queue.
-const CONNECTIONS: usize = 512;
+/// Connections at once of a surface that has no reason for more. Further ones wait in the kernel's queue.
+pub(super) const CONNECTIONS: usize = 512;
 /// Time for the head of a request, also of the next one on a connection that is kept.
 const HEAD: Duration = Duration::from_secs(20);
 /// Largest head of a request, in bytes; a larger one is answered by 431.
@@ -25,8 +25,14 @@ const LAST_ANSWERS: Duration = Duration::from_millis(1200);
 /// Pause after the system has refused a connection, e.g. for want of files.
 const REST: Duration = Duration::from_millis(100);
 
-/// Serves the surface of this `name` until `stop`, then lets open requests end.
-pub(super) async fn serve(name: &Name, listener: TcpListener, router: Router, stop: &CancellationToken) {
+/// Serves the surface of this `name` until `stop`, on `most` connections at once, then lets open requests end.
+pub(super) async fn serve(
+    name: &Name,
+    listener: TcpListener,
+    most: usize,
+    router: Router,
+    stop: &CancellationToken,
+) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_SIZE).max_headers(HEADERS);
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
@@ -34,7 +40,7 @@ pub(super) async fn serve(name: &Name, listener: TcpListener, router: Router, st
         let stream = tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+            accepted = listener.accept(), if connections.len() < most => accepted,
         };
         match stream {
             Ok((stream, _)) => {

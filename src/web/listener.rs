@@ -41,6 +41,12 @@ pub trait Surface: Send + Sync + 'static {
     /// The address that it is configured to listen on; without one it is never opened.
     fn address(&self) -> Option<String>;
 
+    /// Connections at once. A stream keeps its own for as long as it lives, so that a surface with streams has room for all of them and for whoever
+    /// asks beside them.
+    fn connections(&self) -> usize {
+        accept::CONNECTIONS
+    }
+
     /// Makes what has to be there. Asked again half a minute after it failed, before the address is taken.
     ///
     /// # Errors
@@ -156,7 +162,7 @@ async fn keep_open<S: Surface>(
                 let mut beside = Tasks::new();
                 let router = surface.router(ready, at, &mut beside, &stop);
                 listening.send_replace(Some(at));
-                accept::serve(&S::NAME, listener, router, &stop).await;
+                accept::serve(&S::NAME, listener, surface.connections(), router, &stop).await;
                 beside.stop(LAST_WORDS).await;
                 surface.ended();
                 return;

@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 30] = [
+pub(crate) const NAMES: [&str; 34] = [
     "config",
     "database",
     "schema",
@@ -37,6 +37,10 @@ pub(crate) const NAMES: [&str; 30] = [
     "scanner",
     "policy",
     "collector",
+    "grader",
+    "grading_judge",
+    "grading_stt",
+    "grading_calibration",
     "secrets",
     "slack",
     "forms",

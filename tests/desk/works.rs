@@ -53,6 +53,13 @@ impl Bench {
         (id, attempt)
     }
 
+    /// The same with this priority: the attempt.
+    pub(crate) async fn work_of(&self, text: &str, priority: &str) -> Uuid {
+        let (_, attempt) = self.handed_in(text).await;
+        self.step_to(attempt, ("PROCESSING", "REVIEW_PENDING"), "review-required", Some(priority)).await;
+        attempt
+    }
+
     /// A submission with this text that is being graded, and its attempt.
     pub(crate) async fn handed_in(&self, text: &str) -> (Uuid, Uuid) {
         let id = Rng::from_system().uuid();
@@ -70,8 +77,12 @@ impl Bench {
 
     /// An attempt goes on, as the daemon's transactions have it; with the grader's result where it is to be reviewed.
     pub(crate) async fn step(&self, attempt: Uuid, from: &str, to: &str, trigger: &str) {
-        let (failed, reviewed) = (to == "FAILED", to == "REVIEW_PENDING");
-        let (priority, reason) = (reviewed.then_some("Medium"), failed.then_some("timeout"));
+        let priority = (to == "REVIEW_PENDING").then_some("Medium");
+        self.step_to(attempt, (from, to), trigger, priority).await;
+    }
+
+    async fn step_to(&self, attempt: Uuid, (from, to): (&str, &str), trigger: &str, priority: Option<&str>) {
+        let (reviewed, reason) = (priority.is_some(), (to == "FAILED").then_some("timeout"));
         self.eyes.batch_execute("BEGIN").await.expect("begun");
         let moved = "UPDATE assessment.submissions SET state = $2, version = version + 1, priority = $3, failed_reason = $4,
             confidence = 72 WHERE id = $1";

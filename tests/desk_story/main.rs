@@ -4,6 +4,8 @@
 //!
 //! Needs Chromium and its driver (`scripts/install-missing browser`).
 
+mod grading;
+
 use std::path::Path;
 use std::time::Duration;
 

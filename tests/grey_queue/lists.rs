@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use maple_router::grey_queue::decide::{Ask, Verb};
 use maple_router::grey_queue::store::{Cursor, Filter, Order, Whose};
 use maple_router::grey_queue::table::State;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::harness::Bench;
@@ -38,6 +39,70 @@ async fn a_walk_shows_each_entry_once_while_others_come_and_go() {
         assert_eq!(once.len(), seen.len(), "{order}: none twice");
         assert!(there.is_subset(&once), "{order}: none left out");
     }
+}
+
+/// Entries of three priorities and of none, opened in turns.
+async fn of_priorities(bench: &Bench, each: usize) -> Vec<(usize, Uuid)> {
+    let mut all = Vec::new();
+    for turn in 0..each * 4 {
+        let rank = (turn * 3) % 4;
+        all.push((rank, prioritized(bench, rank).await));
+    }
+    // Of one priority the older comes first, and they were opened in this order.
+    all.sort_by_key(|(rank, _)| *rank);
+    all
+}
+
+/// An entry of queue `grading` with the priority of this rank; the last rank has none.
+async fn prioritized(bench: &Bench, rank: usize) -> Uuid {
+    let entry = bench.pending().await;
+    let detail = ["Critical", "High", "Medium"].get(rank).map_or(json!({}), |word| json!({"priority": word}));
+    let set = "UPDATE router.grey_queue SET queue = 'grading', detail = $2 WHERE id = $1";
+    bench.eyes.execute(set, &[&entry.id, &detail]).await.expect("a priority");
+    entry.id
+}
+
+#[tokio::test]
+async fn grading_goes_by_priority_then_age_and_nothing_else_does() {
+    let bench = Bench::new().await;
+    let expected: Vec<Uuid> = of_priorities(&bench, 5).await.into_iter().map(|(_, id)| id).collect();
+    bench.pending().await;
+    let grading = Filter { queue: Some("grading".to_owned()), ..Filter::default() };
+    assert_eq!(walk(&bench, &grading, async |_| ()).await, expected);
+    let by_age = Filter { order: Some(Order::Oldest), ..grading.clone() };
+    let mut aged = Vec::new();
+    for id in walk(&bench, &by_age, async |_| ()).await {
+        aged.push(bench.entry(id).await.opened_at);
+    }
+    assert!(aged.is_sorted() && aged.len() == expected.len(), "by age, if that is asked for");
+    let all = walk(&bench, &Filter::default(), async |_| ()).await;
+    assert_ne!(all[..expected.len()], expected, "a list of all queues goes by age");
+    let all_by_priority = Filter { order: Some(Order::Priority), ..Filter::default() };
+    assert_eq!(
+        walk(&bench, &all_by_priority, async |_| ()).await[..expected.len() - 5],
+        expected[..expected.len() - 5]
+    );
+}
+
+/// Of whatever comes meanwhile nothing is promised but that it comes once at most: it may belong before the page that is shown.
+#[tokio::test]
+async fn a_walk_by_priority_shows_each_entry_once_while_others_come_and_go() {
+    let bench = Bench::new().await;
+    let expected: Vec<Uuid> = of_priorities(&bench, 8).await.into_iter().map(|(_, id)| id).collect();
+    let grading = Filter { queue: Some("grading".to_owned()), ..Filter::default() };
+    let mut turn = 0;
+    let seen = walk(&bench, &grading, async |bench| {
+        turn += 1;
+        prioritized(bench, turn % 4).await;
+        // One that was shown goes: whatever counted rows would leave one out.
+        let gone = "UPDATE router.grey_queue SET state = 'Dismissed' WHERE id = $1";
+        bench.eyes.execute(gone, &[&expected[turn]]).await.expect("gone");
+    })
+    .await;
+    let once: BTreeSet<Uuid> = seen.iter().copied().collect();
+    assert_eq!(once.len(), seen.len(), "none twice");
+    let there: Vec<Uuid> = seen.into_iter().filter(|id| expected.contains(id)).collect();
+    assert_eq!(there, expected, "none left out, and none out of its order");
 }
 
 #[tokio::test]

@@ -133,6 +133,7 @@ impl Review {
             Filter { cause: text("failed"), reason: text("refused"), ..none() },
             Filter { form: text("f"), ..none() },
             Filter { queue: text("security"), ..none() },
+            Filter { queue: text("grading"), ..none() },
             Filter { whose: Some(Whose::Of("anna".to_owned())), ..none() },
             Filter { whose: Some(Whose::Nobodys), older_than: Some(HOUR), ..none() },
             Filter::of_subject(entry.subject.id),

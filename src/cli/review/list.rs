@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Open and closed ones
     #[arg(long, conflicts_with = "state")]
     all: bool,
-    /// Only of this cause: failed, infected, late_infection, bounced, dead_letter, screening, screening_job
+    /// Only of this cause: failed, infected, late_infection, bounced, dead_letter, screening, screening_job, grading, grading_failed, grading_message
     #[arg(long, value_name = "CAUSE")]
     cause: Option<String>,
     /// Only with this reason, e.g. refused
@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Only of this form
     #[arg(long, value_name = "FORM")]
     form: Option<String>,
-    /// Only of this queue: operations, security
+    /// Only of this queue: operations, security, screening, grading
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
     /// Only those of this user; `none`: those that nobody has
@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Only opened longer ago than this, e.g. 2h
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
-    /// oldest or newest first
+    /// oldest or newest first, or by priority and then age; those of grading go by priority unless told otherwise
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<Order>,
     /// At most this many

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path as UrlPath, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use serde::Deserialize;
@@ -215,9 +215,10 @@ pub(super) async fn events(
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.and_then(|text| Uuid::try_parse(text).ok());
     let begin = stream::once(async { Event::default().retry(RETRY) });
-    let events = begin.chain(state.follow.of(id, last).map(|news| told(&news))).map(Ok::<_, Infallible>);
-    let alive = KeepAlive::new().interval(PING).text("ping");
-    Ok(Sse::new(permit.over(events)).keep_alive(alive).into_response())
+    let events = begin.chain(state.follow.of(id, last).map(|news| told(&news)));
+    let pings = permit.ticks(PING).map(|()| Event::default().comment("ping"));
+    let all = stream::select(events, pings).map(Ok::<_, Infallible>);
+    Ok(Sse::new(permit.over(all)).into_response())
 }
 
 fn told(news: &News) -> Event {

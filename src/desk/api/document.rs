@@ -309,7 +309,11 @@ impl IntoParams for ListParameters {
                 schema::text_of(SchemaFormat::KnownFormat(KnownFormat::Uuid)),
             ),
             ("older_than", "opened longer ago than this, as `2h`", age.build().into()),
-            ("order", "which comes first", schema::one_of(Order::ALL.iter().map(|order| order.label()))),
+            (
+                "order",
+                "which comes first; without it open ones of grading go by priority, then age",
+                schema::one_of(Order::ALL.iter().map(|order| order.label())),
+            ),
             ("limit", "entries of a page", number.build().into()),
             ("cursor", "`next_cursor` of the page before", schema::text().into()),
         ];

@@ -22,7 +22,7 @@ pub(super) struct Page {
     as_of: Timestamp,
 }
 
-/// Lists entries; without a state those that are open, the oldest first.
+/// Lists entries; without a state those that are open, the oldest first; those of queue `grading` by priority, then age.
 ///
 /// Closed ones, where nothing else is wanted, are listed by when they were closed, the newest first. Pages begin behind the last entry
 /// of the page before: each entry comes once, whatever opens or closes meanwhile. An unknown parameter is refused.

@@ -17,7 +17,7 @@ use crate::desk::access::keys::KeyRing;
 use crate::desk::access::origin::Origin;
 use crate::desk::card::UNAVAILABLE;
 use crate::desk::journal::EventName;
-use crate::desk::limits::RateLimits;
+use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login::{self, LoginParts};
 use crate::desk::store::credentials::Credentials;
 use crate::desk::stream::{Followers, Streams};
@@ -28,6 +28,9 @@ use crate::ops::incident::IncidentKey;
 use crate::scrub::scrub;
 use crate::web::listener::{Closed, Surface};
 use crate::web::name::Name;
+
+/// Connections beside the streams: those of browsers and programs that ask.
+const ASKING: usize = 512;
 
 /// The desk as its listener opens it.
 pub(super) struct Opening {
@@ -57,6 +60,11 @@ impl Surface for Opening {
 
     fn address(&self) -> Option<String> {
         self.config.desk.listen.clone()
+    }
+
+    fn connections(&self) -> usize {
+        let Bounds { followers, streams, .. } = self.parts.bounds;
+        followers + streams + ASKING
     }
 
     async fn ready(&self) -> Result<Ready, Closed> {

@@ -15,7 +15,7 @@ use crate::desk::pages::frame::Problem as Told;
 use crate::desk::pages::queue::{BulkTyped, Choice, QueueChoices, QueueFilters, QueuePage, QueueRows};
 use crate::desk::problem::Problem;
 use crate::grey_queue::entry::Entry;
-use crate::grey_queue::store::{Cursor, Filter, Whose};
+use crate::grey_queue::store::{Cursor, Filter, Order, Whose};
 use crate::grey_queue::table::State as EntryState;
 
 /// Entries of a page.
@@ -134,7 +134,7 @@ pub(super) async fn page(site: &Site, visitor: &Visitor, asked: Asked) -> Result
     Ok(QueuePage {
         frame,
         filters: shown,
-        choices: choices(site, &forms),
+        choices: choices(site, &forms, Filter { order: None, ..filter }.ordered()),
         summary: words::counts(&counts),
         entries: listed.items.iter().map(words::line).collect(),
         next_cursor: listed.next_cursor,
@@ -146,7 +146,7 @@ pub(super) async fn page(site: &Site, visitor: &Visitor, asked: Asked) -> Result
     })
 }
 
-fn choices(site: &Site, forms: &[String]) -> QueueChoices {
+fn choices(site: &Site, forms: &[String], default: Order) -> QueueChoices {
     let reviewers = site.users.all().into_iter().filter(|user| user.role >= Role::Reviewer);
     QueueChoices {
         causes: words::causes(),
@@ -156,11 +156,20 @@ fn choices(site: &Site, forms: &[String]) -> QueueChoices {
             .map(|queue| words::choice(queue, queue))
             .to_vec(),
         people: reviewers.map(|user| words::choice(&user.name, &user.name)).collect::<Vec<Choice>>(),
-        orders: vec![
-            words::choice("oldest", "The oldest first"),
-            words::choice("newest", "The youngest first"),
-        ],
+        orders: orders(default),
     }
+}
+
+/// The orders, that of the list without one before the others.
+fn orders(default: Order) -> Vec<Choice> {
+    let mut orders = Order::ALL.to_vec();
+    orders.sort_by_key(|order| *order != default);
+    let words = |order: &Order| match order {
+        Order::Oldest => "The oldest first",
+        Order::Newest => "The youngest first",
+        Order::Priority => "The most urgent first",
+    };
+    orders.iter().map(|order| words::choice(order.label(), words(order))).collect()
 }
 
 /// The rows of some ids, as far as they fit the filters.

@@ -4,10 +4,12 @@
 //! nothing by itself, follows no redirect, and reads no more of an answer than a verdict can be long. If we die in the middle,
 //! the question was asked for nothing; nothing depends on it. Neither content, nor the server's words, nor the key is in an
 //! error, a log or `Debug`. Nothing here knows what a submission is. What questions of all rooms share is here as well:
-//! [`completion`] (the envelope of an answer), [`marking`] (content that is told from instructions) and [`version`] (of a prompt).
+//! [`completion`] (the envelope of an answer), [`marking`] (content that is told from instructions) and [`version`] (of a prompt);
+//! and [`listing`], by which `check` looks whether an endpoint answers.
 
 pub(super) mod classify;
 pub mod completion;
+pub mod listing;
 pub mod marking;
 pub mod version;
 

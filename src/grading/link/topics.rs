@@ -11,7 +11,7 @@ use crate::ports::{CheckLevel, CheckLine};
 
 const NAME: &str = "grading_topics";
 /// Line `grading_topics`.
-pub const CHECK: Check = Check { line: NAME, order: 87, look: Look::Outside(|config| line(config).boxed()) };
+pub const CHECK: Check = Check { line: NAME, order: 161, look: Look::Outside(|config| line(config).boxed()) };
 
 /// A topic and its subscription, each way.
 #[derive(Debug, Clone, PartialEq, Eq)]

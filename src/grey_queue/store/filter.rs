@@ -23,7 +23,39 @@ words! {
         Oldest = "oldest",
         /// The entry that came last first.
         Newest = "newest",
+        /// The most urgent entry first, by the [`Priority`] that whoever opened it gave it; of one priority the entry that waits longest.
+        Priority = "priority",
     }
+}
+
+words! {
+    /// The priority of an entry: `priority` of its detail, where whoever opens it gives it one. An entry never changes it.
+    Priority {
+        /// Before all others.
+        Critical = "Critical",
+        /// Before Medium.
+        High = "High",
+        /// Before entries without a priority.
+        Medium = "Medium",
+    }
+}
+
+/// Queue and cause whose entries have priorities, and whose lists go by them unless another order is asked for. In lists of all queues an entry
+/// without a priority would wait behind whatever has one.
+const PRIORITIZED: &str = "grading";
+
+/// The position of an entry's priority among all: none is the last.
+fn rank(entry: &Entry) -> i32 {
+    let given = entry.detail.get("priority").and_then(serde_json::Value::as_str);
+    let place = Priority::ALL.iter().position(|priority| Some(priority.label()) == given);
+    i32::try_from(place.unwrap_or(Priority::ALL.len())).unwrap_or(i32::MAX)
+}
+
+/// The same by the database.
+fn rank_in_sql() -> String {
+    let places =
+        Priority::ALL.iter().enumerate().map(|(place, priority)| format!(" WHEN '{priority}' THEN {place}"));
+    format!("CASE o.detail->>'priority'{} ELSE {} END", places.collect::<String>(), Priority::ALL.len())
 }
 
 /// The assignee of the entries wanted.
@@ -58,13 +90,14 @@ pub struct Filter {
     pub older_than: Option<Duration>,
     /// Opened before this moment: what was there when somebody looked.
     pub as_of: Option<Timestamp>,
-    /// The order; oldest first.
+    /// The order; absent: closed ones by the newest, a queue whose entries have priorities by those, all else by the oldest.
     pub order: Option<Order>,
 }
 
-/// The end of a page, and so the beginning of the next.
+/// The end of a page, and so the beginning of the next. It has the place of its entry in each order, so that it begins no other list in its middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
+    rank: i32,
     at: Timestamp,
     id: Uuid,
 }
@@ -74,13 +107,13 @@ impl Cursor {
     #[must_use]
     pub fn behind(last: &Entry, filter: &Filter) -> Self {
         let at = if filter.is_closed() { last.closed_at.unwrap_or(last.opened_at) } else { last.opened_at };
-        Self { at, id: last.id }
+        Self { rank: rank(last), at, id: last.id }
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{}.{}", self.at.as_microsecond(), self.id.simple());
+        let text = format!("{}.{}.{}", self.at.as_microsecond(), self.id.simple(), self.rank);
         f.write_str(&URL_SAFE_NO_PAD.encode(text))
     }
 }
@@ -96,11 +129,19 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, NoCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NoCursor)?;
         let text = String::from_utf8(bytes).map_err(|_| NoCursor)?;
-        let (at, id) = text.split_once('.').ok_or(NoCursor)?;
+        let mut parts = text.split('.');
+        let (Some(at), Some(id), Some(rank), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(NoCursor);
+        };
         // Nothing was opened before 1970, and the database's time does not reach back as far as ours.
         let at = at.parse().ok().filter(|at| *at >= 0);
         let at = at.and_then(|at| Timestamp::from_microsecond(at).ok()).ok_or(NoCursor)?;
-        Ok(Self { at, id: Uuid::try_parse(id).map_err(|_| NoCursor)? })
+        let rank = rank
+            .parse()
+            .ok()
+            .filter(|rank| usize::try_from(*rank).is_ok_and(|rank| rank <= Priority::ALL.len()));
+        Ok(Self { rank: rank.ok_or(NoCursor)?, at, id: Uuid::try_parse(id).map_err(|_| NoCursor)? })
     }
 }
 
@@ -135,23 +176,45 @@ impl Filter {
         !self.all_states && self.states.iter().all(|state| state.is_open())
     }
 
+    /// The order of the list.
+    #[must_use]
+    pub fn ordered(&self) -> Order {
+        let has_priorities =
+            [&self.queue, &self.cause].iter().any(|word| word.as_deref() == Some(PRIORITIZED));
+        self.order.unwrap_or(match (self.is_closed(), has_priorities) {
+            (true, _) => Order::Newest,
+            (false, true) => Order::Priority,
+            (false, false) => Order::Oldest,
+        })
+    }
+
     /// The list's statement, `limit` entries behind `after`.
     pub(super) fn statement(&self, limit: usize, after: Option<&Cursor>) -> (String, Parameters) {
         let mut parameters = Parameters(Vec::new());
         let mut wanted = self.conditions(&mut parameters);
         let by = if self.is_closed() { "closed_at" } else { "opened_at" };
-        let newest = self.order.unwrap_or(if self.is_closed() { Order::Newest } else { Order::Oldest })
-            == Order::Newest;
-        let (direction, beyond) = if newest { (" DESC", "<") } else { ("", ">") };
-        if let Some(Cursor { at, id }) = after.copied() {
+        let (direction, beyond) = match self.ordered() {
+            Order::Newest => (" DESC", "<"),
+            Order::Oldest | Order::Priority => ("", ">"),
+        };
+        // Indexes go by time alone, so that a rank is no part of the other orders.
+        let ranked = (self.ordered() == Order::Priority).then(rank_in_sql);
+        if let Some(Cursor { rank, at, id }) = after.copied() {
             let (at, id) = (parameters.add(at), parameters.add(id));
-            wanted.push(format!("(o.{by}, o.id) {beyond} (${at}, ${id})"));
+            wanted.push(match &ranked {
+                Some(by_rank) => {
+                    let rank = parameters.add(rank);
+                    format!("({by_rank}, o.{by}, o.id) {beyond} (${rank}, ${at}, ${id})")
+                }
+                None => format!("(o.{by}, o.id) {beyond} (${at}, ${id})"),
+            });
         }
         let limit = parameters.add(i64::try_from(limit).unwrap_or(i64::MAX));
         let text = format!(
-            "-- grey_queue_list\nSELECT {} FROM router.grey_queue o WHERE {} ORDER BY o.{by}{direction}, o.id{direction} LIMIT ${limit}",
+            "-- grey_queue_list\nSELECT {} FROM router.grey_queue o WHERE {} ORDER BY {}o.{by}{direction}, o.id{direction} LIMIT ${limit}",
             SELECTED,
             if wanted.is_empty() { "true".to_owned() } else { wanted.join(" AND ") },
+            ranked.map(|by_rank| format!("{by_rank}, ")).unwrap_or_default(),
         );
         (text, parameters)
     }
@@ -223,13 +286,50 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
         let cursor = Cursor {
+            rank: 2,
             at: Timestamp::from_microsecond(1_700_000_000_123_456).expect("a time"),
             id: Uuid::max(),
         };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
         let before_our_time = URL_SAFE_NO_PAD.encode(format!("-300000000000000000.{}", Uuid::max().simple()));
-        for strange in ["", "x", "MTIz", "%%%", "LTEuMQ", &before_our_time, &"A".repeat(500)] {
+        let of = |rank: &str| URL_SAFE_NO_PAD.encode(format!("3.{}{rank}", Uuid::max().simple()));
+        assert!(of(".3").parse::<Cursor>().is_ok(), "none is behind the last priority");
+        for strange in [
+            "",
+            "x",
+            "MTIz",
+            "%%%",
+            "LTEuMQ",
+            &before_our_time,
+            &"A".repeat(500),
+            &of(""),
+            &of(".4"),
+            &of(".-1"),
+            &of(".x"),
+            &of(".1.1"),
+        ] {
             assert_eq!(strange.parse::<Cursor>(), Err(NoCursor), "{strange}");
+        }
+    }
+
+    #[test]
+    fn a_queue_of_priorities_goes_by_them_unless_told_otherwise() {
+        let grading = || Some("grading".to_owned());
+        let none = Filter::default;
+        for (filter, order) in [
+            (none(), Order::Oldest),
+            (Filter { queue: Some("operations".to_owned()), ..none() }, Order::Oldest),
+            (Filter { queue: grading(), ..none() }, Order::Priority),
+            (Filter { cause: grading(), ..none() }, Order::Priority),
+            (Filter { queue: grading(), order: Some(Order::Oldest), ..none() }, Order::Oldest),
+            (Filter { queue: grading(), states: vec![State::Resolved], ..none() }, Order::Newest),
+        ] {
+            assert_eq!(filter.ordered(), order, "{filter:?}");
+            let by_rank = filter
+                .statement(10, None)
+                .0
+                .contains("ORDER BY CASE o.detail->>'priority' WHEN 'Critical' THEN 0");
+            assert_eq!(by_rank, order == Order::Priority, "{filter:?}");
         }
     }
 

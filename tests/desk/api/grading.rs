@@ -11,6 +11,8 @@ use super::bench::{Answered, Api};
 use crate::harness::{HOST, PATIENCE, location};
 use crate::works::{CRITERIA, GRADERS_WORD, PROMPT, result};
 
+/// Time in which nothing comes where nothing is to come.
+const SILENCE: Duration = Duration::from_millis(30);
 /// What a learner wrote.
 const WRITTEN: &str = "Museums are what a learner wrote about.";
 
@@ -236,6 +238,44 @@ async fn grading_is_all_that_an_instructor_sees() {
     assert_eq!(api.get("rita", &other.path("")).await.status, 200, "others see it as before");
 }
 
+#[tokio::test]
+async fn grading_is_listed_by_priority_then_age_page_by_page() {
+    let api = Api::graded(|_| ()).await;
+    let mut works = Vec::new();
+    for (text, priority) in
+        [("a", "Medium"), ("b", "Critical"), ("c", "High"), ("d", "Medium"), ("e", "Critical"), ("f", "High")]
+    {
+        let attempt = api.bench.work_of(text, priority).await;
+        works.push((text, entry(&api, attempt).await.0));
+    }
+    let expected = ["b", "e", "c", "f", "a", "d"];
+    let walked = async |who: &str, query: &str| {
+        let (mut seen, mut path) = (Vec::new(), format!("/api/grey-queue?limit=2{query}"));
+        loop {
+            let page = api.get(who, &path).await;
+            for item in page.body["items"].as_array().expect("items") {
+                let found = works.iter().find(|(_, id)| item["id"] == json!(id));
+                seen.push(found.map_or("other", |(text, _)| *text));
+            }
+            let Some(cursor) = page.body["next_cursor"].as_str() else { return seen };
+            path = format!("/api/grey-queue?limit=2{query}&cursor={cursor}");
+        }
+    };
+    assert_eq!(walked("ines", "").await, expected, "an instructor sees that queue alone");
+    assert_eq!(walked("rita", "&queue=grading").await, expected);
+    assert_eq!(walked("rita", "&cause=grading").await, expected);
+    assert_eq!(walked("ines", "&order=oldest").await, ["a", "b", "c", "d", "e", "f"]);
+    api.pending().await;
+    assert_eq!(walked("rita", "").await, ["a", "b", "c", "d", "e", "f", "other"], "all queues by age");
+    assert_eq!(walked("rita", "&order=priority").await, [expected.as_slice(), &["other"]].concat());
+    let old = "/api/grey-queue?cursor=MTc4MDAwMDAwMDAwMDAwMC4wMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA";
+    assert_eq!(
+        api.get("rita", old).await.refused(),
+        (400, "bad_request"),
+        "a place without a priority is none"
+    );
+}
+
 /// A learner's request: no credential of a person.
 fn learner(api: &Api, path: &str, cookie: Option<&str>) -> RequestBuilder {
     let request = api.desk.bare(Method::GET, path).header("host", HOST);
@@ -256,7 +296,7 @@ async fn ticket(api: &Api, submission: Uuid) -> String {
 }
 
 /// The cookie of a submission's learner.
-async fn cookie(api: &Api, submission: Uuid) -> String {
+pub(super) async fn cookie(api: &Api, submission: Uuid) -> String {
     let led = learner(api, &ticket(api, submission).await, None).send().await.expect("an answer");
     assert_eq!((led.status().as_u16(), location(&led)), (303, path(submission, "/events").as_str()));
     let set = led.headers()["set-cookie"].to_str().expect("text").to_owned();
@@ -273,13 +313,13 @@ async fn cookie(api: &Api, submission: Uuid) -> String {
 }
 
 /// A stream that is read event by event.
-struct Events {
+pub(super) struct Events {
     answer: Response,
     rest: String,
 }
 
 impl Events {
-    async fn open(api: &Api, submission: Uuid, cookie: &str, last: Option<&str>) -> Self {
+    pub(super) async fn open(api: &Api, submission: Uuid, cookie: &str, last: Option<&str>) -> Self {
         let mut request =
             learner(api, &path(submission, "/events"), Some(cookie)).header("accept", "text/event-stream");
         if let Some(last) = last {
@@ -295,7 +335,7 @@ impl Events {
         events
     }
 
-    async fn block(&mut self) -> String {
+    pub(super) async fn block(&mut self) -> String {
         loop {
             if let Some((block, rest)) = self.rest.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -308,8 +348,26 @@ impl Events {
         }
     }
 
+    /// Whether nothing comes for a while.
+    pub(super) async fn is_silent(&mut self) -> bool {
+        self.rest.is_empty() && tokio::time::timeout(SILENCE, self.answer.chunk()).await.is_err()
+    }
+
+    /// Whatever comes until the stream ends.
+    pub(super) async fn rest(&mut self) -> String {
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(chunk) = tokio::time::timeout(PATIENCE, self.answer.chunk())
+            .await
+            .expect("in time")
+            .expect("a whole answer")
+        {
+            rest.push_str(std::str::from_utf8(&chunk).expect("text"));
+        }
+        rest
+    }
+
     /// Event, id and data.
-    async fn next(&mut self) -> (String, String, Value) {
+    pub(super) async fn next(&mut self) -> (String, String, Value) {
         let block = self.block().await;
         let field = |name: &str| {
             let line = block.lines().find_map(|line| line.strip_prefix(name));
@@ -318,7 +376,7 @@ impl Events {
         (field("event: "), field("id: "), serde_json::from_str(&field("data: ")).expect("JSON"))
     }
 
-    async fn names(&mut self, count: usize) -> Vec<String> {
+    pub(super) async fn names(&mut self, count: usize) -> Vec<String> {
         let mut names = Vec::new();
         for _ in 0..count {
             names.push(self.next().await.0);

@@ -6,6 +6,7 @@ mod bulk;
 mod commands;
 mod document;
 mod errors;
+mod followers;
 mod grading;
 mod list;
 mod live;

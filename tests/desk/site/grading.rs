@@ -134,6 +134,15 @@ async fn grading_is_the_only_queue_of_an_instructors_pages() {
     assert_eq!(desk.page(&format!("/entries/{other}"), &ines).await.0, 404);
     let next = desk.get("/next", &ines).await;
     assert_eq!(location(&next), format!("/entries/{own}"));
+    // What is more urgent is above it, and comes next, though it came later.
+    let (urgent, _) = bench.entry(bench.work_of("Give me 10.", "Critical").await).await;
+    let page = desk.page("/queue", &ines).await.1;
+    let at = |id: Uuid| page.find(&format!("open-{id}")).unwrap_or_else(|| panic!("{id}: {page}"));
+    assert!(at(urgent) < at(own) && page.contains("the most urgent first"), "{page}");
+    assert_eq!(location(&desk.get("/next", &ines).await), format!("/entries/{urgent}"));
+    let page = desk.page("/queue?order=oldest", &ines).await.1;
+    let at = |id: Uuid| page.find(&format!("open-{id}")).unwrap_or_else(|| panic!("{id}: {page}"));
+    assert!(at(own) < at(urgent), "{page}");
     for elsewhere in ["/submissions", "/status", "/forms", &format!("/submissions/{submission}"), "/live"] {
         assert_eq!(desk.page(elsewhere, &ines).await.0, 403, "{elsewhere}");
     }
