@@ -99,6 +99,34 @@ async fn nothing_is_timed_out_while_its_callback_may_be_on_its_way() {
     working.1.stop().await;
 }
 
+/// A topic that is not there, or not ours to publish to: what is to be sent waits in its queue.
+#[tokio::test]
+async fn what_no_topic_takes_stays_in_its_queue() {
+    let mut scene = Scene::apart().await;
+    let topics = scene.topics.as_mut().expect("topics");
+    "later".clone_into(&mut topics.config.grading.pubsub.callback_topic);
+    let written = scene.written("essay", "a text").await;
+    let callback = Telling::of(written).completed((1, 2), graded(7.5, 95));
+    scene.send("callback", Uuid::new_v4(), &document(&callback)).await;
+    let link = scene.graders_link();
+    let waits = "SELECT count(*) FROM mq.grading_callback";
+    // It has been tried: for a while no other relay gets it.
+    let began = Instant::now();
+    while scene.of_grader::<i64>(&format!("{waits} WHERE available_at > clock_timestamp()")).await == 0 {
+        assert!(began.elapsed() < PATIENCE, "nobody tries to publish it");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(scene.of_grader::<i64>(waits).await, 1, "nobody has it yet");
+    let broker = &scene.topics.as_ref().expect("topics").broker;
+    broker.create_topic("projects/acme/topics/later").expect("made");
+    while scene.of_grader::<i64>(waits).await == 1 {
+        assert!(began.elapsed() < PATIENCE, "it is not published");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    link.stop().await;
+}
+
 /// A consumer's own database is away: what has come is held, and given up by nobody.
 #[tokio::test]
 async fn what_comes_while_the_database_is_away_is_put_into_its_queue_later() {

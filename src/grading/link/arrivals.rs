@@ -95,6 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn what_was_kept_back_has_time_to_come() {
         let began = Instant::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);

@@ -23,7 +23,7 @@ use crate::scrub::scrub;
 /// Messages published at once; the client groups them into requests.
 const PAGE: usize = 256;
 /// Time for which no other relay gets them: longer than a publication takes.
-const LEASE: Duration = Duration::from_secs(30);
+const LEASE: Duration = Duration::from_secs(15);
 
 /// Attribute: the message's id.
 pub(super) const ID: &str = "messageId";
