@@ -231,7 +231,7 @@ impl<L: Stored> Claiming<L> {
     /// until their lease runs out.
     async fn run(mut self) {
         let clock = Arc::clone(&self.parts.clock);
-        let mut interval = PollInterval::new(self.parts.settings.poll);
+        let mut interval = PollInterval::new(self.parts.settings.poll, clock.monotonic());
         let (mut wake_at, mut expected, mut notified) = (clock.monotonic(), true, false);
         while !self.halt.is_cancelled() {
             let flow = *self.flows.borrow_and_update();
@@ -266,7 +266,7 @@ impl<L: Stored> Claiming<L> {
                 continue;
             }
             expected = taken == Taken::Some;
-            let pause = interval.rest(expected, took);
+            let pause = interval.rest(expected, took, clock.monotonic());
             tokio::select! {
                 biased;
                 () = self.halt.cancelled() => {}
