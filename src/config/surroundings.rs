@@ -5,11 +5,11 @@
 //! the snapshot that everything else is given.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Config;
-use super::secret::Secret;
 
 /// systemd's stop timeout as the shipped unit sets it, assumed where the environment names none.
 pub const DEFAULT_TIMEOUT_STOP: Duration = Duration::from_secs(240);
@@ -23,6 +23,24 @@ pub type Environment = BTreeMap<String, String>;
 #[must_use]
 pub fn environment() -> Environment {
     std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
+}
+
+/// A variable's value that no `Debug` shows: it has a password in it, or may have.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// The value, to be handed to its one user.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
 }
 
 /// Values found in the environment (interfaces page, "Configuration").
@@ -39,9 +57,9 @@ pub struct Surroundings {
     /// `DATABASE_URL` gave `database.url`: a password in it says development.
     pub database_url_from_environment: bool,
     /// `MAPLE_ROUTER_GRADER_URL`: the connection string of the grader's role, which may have a password.
-    pub grader_url: Option<Secret>,
+    pub grader_url: Option<Hidden>,
     /// `PGPASSWORD`, of whichever other role a connection string without a password names.
-    pub pg_password: Option<Secret>,
+    pub pg_password: Option<Hidden>,
 }
 
 /// A variable whose value makes no sense.
@@ -70,8 +88,8 @@ impl Surroundings {
             credentials_directory: get("CREDENTIALS_DIRECTORY").map(PathBuf::from),
             timeout_stop,
             database_url_from_environment: get("DATABASE_URL").is_some(),
-            grader_url: get("MAPLE_ROUTER_GRADER_URL").map(Secret::new),
-            pg_password: get("PGPASSWORD").map(Secret::new),
+            grader_url: get("MAPLE_ROUTER_GRADER_URL").map(Hidden),
+            pg_password: get("PGPASSWORD").map(Hidden),
         })
     }
 }

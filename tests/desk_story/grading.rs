@@ -299,7 +299,13 @@ async fn a_grade_that_a_person_gives_goes_out_and_a_second_tab_is_told_who_was_f
     let status = "return performance.getEntriesByType('navigation')[0].responseStatus";
     assert_eq!(browser.run(status, Vec::new()).await.expect("asked"), 409);
     let page = browser.text("main").await.expect("the page");
-    for words in ["Somebody was first", "instructor:ines", "What you typed, to copy", "I have read it"] {
+    for words in [
+        "Somebody was first",
+        "instructor:ines",
+        "What you typed, to copy",
+        "core of coherence and cohesion",
+        "I have read it",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     exam.looked_at("conflict").await;

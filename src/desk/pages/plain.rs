@@ -167,6 +167,15 @@ pub fn words(label: &str) -> String {
     label.replace('_', " ")
 }
 
+/// A criterion as words: `coherence_cohesion` is `coherence and cohesion`.
+#[must_use]
+pub fn criterion(label: &str) -> String {
+    match label {
+        "coherence_cohesion" => "coherence and cohesion".to_owned(),
+        other => words(other),
+    }
+}
+
 /// `1 event`, `3 events`.
 #[must_use]
 pub fn plural(count: &u64, one: &str, many: &str) -> String {

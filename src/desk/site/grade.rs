@@ -21,6 +21,7 @@ use crate::desk::input::{Command, Path};
 use crate::desk::pages::assessment::{CriterionField, FORM, FirstView, GradeForm};
 use crate::desk::pages::entry::{EntryPage, SubjectView};
 use crate::desk::pages::frame::Problem as Told;
+use crate::desk::pages::plain;
 use crate::desk::problem::Problem;
 use crate::grading::core::result::{Broken, Feedback};
 use crate::grading::core::score::Score;
@@ -125,14 +126,26 @@ fn give_back(page: &mut EntryPage, posted: &Posted, outcome: &Outcome, key: Opti
             }
         }
         None => {
-            let typed = |(name, text): (&String, &String)| {
-                let is_typed = !["version", "idempotency_key", "list"].contains(&name.as_str());
-                (is_typed && !text.is_empty()).then(|| (name.replace('_', " "), text.clone()))
-            };
-            view.lost = posted.iter().filter_map(typed).collect();
+            view.lost = typed(posted);
         }
     }
     page.frame.problems.push(told);
+}
+
+/// Whatever was typed, in the order of the form.
+fn typed(posted: &Posted) -> Vec<(String, String)> {
+    let by_criterion = Criterion::ALL.iter().flat_map(|criterion| {
+        let label = criterion.label();
+        let words = plain::criterion(label);
+        [
+            (format!("score_{label}"), format!("score of {words}")),
+            (format!("feedback_{label}"), format!("feedback on {words}")),
+        ]
+    });
+    let whole =
+        ["strengths", "weaknesses", "suggestions", "reason"].map(|name| (name.to_owned(), name.to_owned()));
+    let all = by_criterion.chain(whole).map(|(name, words)| (words, field(posted, &name).to_owned()));
+    all.filter(|(_, text)| !text.is_empty()).collect()
 }
 
 /// The field that is at fault.

@@ -111,7 +111,7 @@ fn view(title: &'static str, result: &GradingResult) -> ResultView {
         title,
         score: result.overall_score.to_string(),
         band: result.band.label().to_owned(),
-        model: result.model.clone(),
+        model: result.model.replace(',', ", "),
         criteria: criteria.collect(),
         strengths: result.feedback.strengths.clone(),
         weaknesses: result.feedback.weaknesses.clone(),

@@ -8,25 +8,16 @@ use crate::config::Config;
 use crate::db::{DbError, Pool};
 use crate::grading::core::skill::Skill;
 use crate::grading::grader::texts::version;
+use crate::grading::store::examined::{graded, newest_trial};
 use crate::ports::CheckLine;
 
 pub(super) const NAME: &str = "grading_calibration";
-
-/// Skills and rubrics of the forms that models grade.
-const GRADED: &str = "SELECT DISTINCT q.skill, q.rubric FROM assessment.profiles p JOIN assessment.questions q ON q.id = p.question
-WHERE p.skill IN ('writing', 'speaking') ORDER BY 1, 2";
-/// Whether this role may look at the forms that are graded.
-const THERE: &str =
-    "SELECT COALESCE(has_schema_privilege(to_regnamespace('assessment'), 'USAGE'), false) AS there";
-/// The newest trial, if any.
-const NEWEST: &str = "SELECT c.suffices FROM grading.calibrations c WHERE c.skill = $1 AND c.models = $2 AND c.prompt = $3 AND c.rubric = $4
-ORDER BY c.id DESC LIMIT 1";
 
 pub(super) async fn line(config: &Config) -> CheckLine {
     let Some(graders) = graders_pool(config) else {
         return CheckLine::ok(NAME, format!("not tried: the grader is {ELSEWHERE}"));
     };
-    let graded = async { graded(&daemons_pool(config)?).await };
+    let graded = async { graded(&daemons_pool(config)?.get().await?).await };
     let Ok(graded) = graded.await else { return not_tried("database") };
     if graded.is_empty() {
         return CheckLine::ok(NAME, "no form of writing or speaking is graded");
@@ -62,16 +53,6 @@ fn not_tried(see: &str) -> CheckLine {
     CheckLine::warn(NAME, format!("not tried: {see} failed"), format!("see line {see}"))
 }
 
-/// What is graded, by skill and rubric; nothing where the schema is away.
-async fn graded(pool: &Pool) -> Result<Vec<(String, String)>, DbError> {
-    let client = pool.get().await?;
-    if !client.query_one(THERE, &[]).await?.try_get::<_, bool>("there")? {
-        return Ok(Vec::new());
-    }
-    let rows = client.query(GRADED, &[]).await?;
-    rows.iter().map(|row| Ok((row.try_get("skill")?, row.try_get("rubric")?))).collect()
-}
-
 /// Something that is graded, and that the models may not grade alone.
 struct Untried {
     what: String,
@@ -84,8 +65,7 @@ async fn untried(pool: &Pool, graded: &[(String, String)], models: &str) -> Resu
     for (skill, rubric) in graded {
         let Some(of) = Skill::parse(skill) else { continue };
         let prompt = version(of);
-        let newest = client.query_opt(NEWEST, &[skill, &models, &prompt, rubric]).await?;
-        let newest = newest.map(|row| row.try_get::<_, bool>("suffices")).transpose()?;
+        let newest = newest_trial(&client, of, (models, &prompt, rubric)).await?;
         let why = match newest {
             Some(true) => continue,
             Some(false) => "did not suffice in their last trial",

@@ -6,6 +6,7 @@ use super::{ELSEWHERE, graders_pool};
 use crate::config::Config;
 use crate::db::contract::guards::right_faults;
 use crate::db::{DbError, Pool};
+use crate::grading::store::examined::{Standing, requests_waiting, standing};
 use crate::ports::CheckLine;
 use crate::scrub::scrub;
 
@@ -35,16 +36,6 @@ const RIGHTS: [(&str, &str, bool); 18] = [
     ("public.attachments", "SELECT", false),
 ];
 
-/// Naming a table of a schema that may not be used is an error, so the schemas are asked first: whether they are there, the role may send callbacks (a right on columns) and look how much waits, and which other schemas it may use.
-const ROLE: &str = "SELECT r.role, r.there, r.uses,
-  CASE WHEN r.uses THEN COALESCE(has_any_column_privilege(to_regclass('mq.grading_callback'), 'INSERT'), false) ELSE false END AS answers,
-  ARRAY(SELECT n.nspname::text FROM pg_namespace n WHERE n.nspname IN ('assessment', 'router', 'content', 'screening')
-    AND has_schema_privilege(n.oid, 'USAGE') ORDER BY 1) AS sees
-FROM (SELECT current_user::text AS role, to_regnamespace('grading') IS NOT NULL AND to_regnamespace('mq') IS NOT NULL AS there,
-  COALESCE(has_schema_privilege(to_regnamespace('grading'), 'USAGE') AND has_schema_privilege(to_regnamespace('mq'), 'USAGE'), false) AS uses) AS r";
-
-const WAITING: &str = "SELECT d.waiting, d.oldest FROM mq.depths() AS d WHERE d.queue = 'request'";
-
 pub(super) async fn line(config: &Config) -> CheckLine {
     let Some(pool) = graders_pool(config) else { return CheckLine::ok(NAME, ELSEWHERE) };
     let judged = async { judged(&pool?).await };
@@ -59,23 +50,21 @@ pub(super) async fn line(config: &Config) -> CheckLine {
 
 async fn judged(pool: &Pool) -> Result<CheckLine, DbError> {
     let client = pool.get().await?;
-    let row = client.query_one(ROLE, &[]).await?;
-    let role: String = row.try_get("role")?;
+    let Standing { role, is_there, uses, answers, sees } = standing(&client).await?;
     let away = |what: &str| {
         let remedy = "as the owner: maple-router migrate --grading; and is the url that of role maple_grader? (rb-015, \"The grader's identity\")";
         CheckLine::fail(NAME, format!("as {role}: {what}"), remedy)
     };
-    if !row.try_get::<_, bool>("there")? {
+    if !is_there {
         return Ok(away("there are no schemas grading and mq"));
     }
-    if !row.try_get::<_, bool>("uses")? {
+    if !uses {
         return Ok(away("it may not use schemas grading and mq: it can take no request"));
     }
     let mut faults = right_faults(&client, &RIGHTS).await?;
-    if !row.try_get::<_, bool>("answers")? {
+    if !answers {
         faults.push("this role has no INSERT on mq.grading_callback".to_owned());
     }
-    let sees: Vec<String> = row.try_get("sees")?;
     faults.extend(sees.iter().map(|schema| format!("this role may use schema {schema}, and should not")));
     if !faults.is_empty() {
         return Ok(CheckLine::fail(
@@ -85,8 +74,7 @@ async fn judged(pool: &Pool) -> Result<CheckLine, DbError> {
              role maple_grader (rb-015, \"The grader's identity\")",
         ));
     }
-    let waiting = client.query_one(WAITING, &[]).await?;
-    let (count, oldest): (i64, f64) = (waiting.try_get("waiting")?, waiting.try_get("oldest")?);
+    let (count, oldest) = requests_waiting(&client).await?;
     let detail = format!("{role} may grade, and sees no submission");
     if count > 0 && oldest >= STALE {
         return Ok(CheckLine::warn(

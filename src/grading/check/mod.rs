@@ -13,7 +13,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 
 use crate::config::dsn::Dsn;
-use crate::config::secret::Secret;
+use crate::config::surroundings::Hidden;
 use crate::config::{Config, Database, DatabaseAuth};
 use crate::db::contract::{Check, Look};
 use crate::db::{DbError, Pool, PoolOptions};
@@ -46,7 +46,7 @@ const ELSEWHERE: &str =
 
 /// Connections as the grader's role; none where this host does not know how.
 fn graders_pool(config: &Config) -> Option<Result<Pool, DbError>> {
-    let from_environment = config.surroundings.grader_url.as_ref().map(Secret::expose);
+    let from_environment = config.surroundings.grader_url.as_ref().map(Hidden::expose);
     let url =
         from_environment.or(config.grading.grader_url.as_deref().filter(|url| !url.trim().is_empty()))?;
     // The password of the configuration, and what it says of a proxy, are about the daemon's role.

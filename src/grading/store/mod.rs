@@ -7,6 +7,7 @@ pub mod callbacks;
 pub mod content;
 pub mod contract;
 pub mod due;
+pub(in crate::grading) mod examined;
 pub mod learner;
 pub mod people;
 mod relation;

@@ -366,9 +366,12 @@ impl Events {
         rest
     }
 
-    /// Event, id and data.
+    /// Event, id and data of the next event; signs of life are none.
     pub(super) async fn next(&mut self) -> (String, String, Value) {
-        let block = self.block().await;
+        let mut block = self.block().await;
+        while block.starts_with(':') {
+            block = self.block().await;
+        }
         let field = |name: &str| {
             let line = block.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap_or_else(|| panic!("no {name} in {block}")).to_owned()
