@@ -9,8 +9,6 @@ use devkit::google::GoogleFake;
 use devkit::grader::{MODELS, ScriptedGrader, TRANSCRIBER};
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::{Config, Database, GradingTransport, Send, SignedUrl, SignerKind};
-use maple_router::db::migrations::GRADER;
-use maple_router::db::migrations::online::{Patience, migrate_upper};
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::gateway::pubsub::admin::provision_beside;
 use maple_router::gateway::signed_url::UrlSigner;
@@ -81,7 +79,7 @@ pub(crate) struct Scene {
     /// The callbacks, as the daemon's role.
     pub(crate) callbacks: Queue,
     /// Whoever puts messages into the queues: requests, and callbacks.
-    producers: [Client; 2],
+    pub(crate) producers: [Client; 2],
     /// The topics between the sides, where these tests have some.
     pub(crate) topics: Option<Topics>,
     /// The grader's database, where it has one of its own.
@@ -156,20 +154,6 @@ impl Scene {
         let producers = [producer("forms_app").await, producer("maple_grader").await];
         let topics = if crate::LINKED { Some(Topics::new().await) } else { None };
         Self { db, eyes, store, desk, jobs, callbacks, producers, topics, apart: None }
-    }
-
-    /// The same where the grader has a database of its own, which knows nothing of submissions.
-    pub(crate) async fn apart() -> Self {
-        let mut scene = Self::new().await;
-        let cluster = Cluster::shared().await.expect("a cluster");
-        let db = cluster.database(Variant::default()).await.expect("a database");
-        let mut owner = db.owner().await.expect("the owner");
-        migrate_upper(&mut owner, &GRADER, Patience::default(), &|_| ()).await.expect("applied");
-        scene.jobs = JobStore::new(pool(&db, "maple_grader"), "grader@test");
-        scene.producers[1] = db.client_as("maple_grader").await.expect("a connection");
-        let eyes = db.superuser().await.expect("eyes");
-        scene.apart = Some((db, eyes));
-        scene
     }
 
     fn graders_db(&self) -> &TestDatabase {

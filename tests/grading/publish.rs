@@ -2,8 +2,7 @@
 
 use devkit::grader::Recording;
 use maple_router::grading::core::message::{Ask, Grade, MOST_TEXT, Payload, Request};
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::json;
 
 use crate::harness::{Models, Scene, essay};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use devkit::postgres::{Cluster, Variant};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use maple_router::db::DbError;
@@ -10,7 +11,7 @@ use maple_router::db::migrations::online::{Patience, back_upper, migrate_upper};
 use maple_router::db::migrations::{GRADER, MigrateError};
 use maple_router::grading::card::STALLED;
 use maple_router::grading::core::skill::Skill;
-use maple_router::grading::job::store::Accepted;
+use maple_router::grading::job::store::{Accepted, JobStore};
 use maple_router::grading::link::topics::topics;
 use maple_router::grading::queue::QueueName;
 use maple_router::grading::watch::GradingWatch;
@@ -20,9 +21,23 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::harness::{Models, PATIENCE, PLANTED, Scene, Telling, document, essay, graded};
+use crate::harness::{Models, PATIENCE, PLANTED, Scene, Telling, document, essay, graded, pool};
 
 impl Scene {
+    /// A scene where the grader has a database of its own, which knows nothing of submissions.
+    async fn apart() -> Self {
+        let mut scene = Self::new().await;
+        let cluster = Cluster::shared().await.expect("a cluster");
+        let db = cluster.database(Variant::default()).await.expect("a database");
+        let mut owner = db.owner().await.expect("the owner");
+        migrate_upper(&mut owner, &GRADER, Patience::default(), &|_| ()).await.expect("applied");
+        scene.jobs = JobStore::new(pool(&db, "maple_grader"), "grader@test");
+        scene.producers[1] = db.client_as("maple_grader").await.expect("a connection");
+        let eyes = db.superuser().await.expect("eyes");
+        scene.apart = Some((db, eyes));
+        scene
+    }
+
     /// What the grader's own database answers.
     async fn of_grader<T: for<'a> tokio_postgres::types::FromSql<'a>>(&self, sql: &str) -> T {
         let (_, eyes) = self.apart.as_ref().expect("a database of its own");
