@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 34] = [
+pub(crate) const NAMES: [&str; 35] = [
     "config",
     "database",
     "schema",
@@ -41,6 +41,7 @@ pub(crate) const NAMES: [&str; 34] = [
     "grading_judge",
     "grading_stt",
     "grading_calibration",
+    "grading_topics",
     "secrets",
     "slack",
     "forms",
