@@ -11,9 +11,6 @@ use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::grading::queue::{Buried, QueueName};
 
-/// Name of the transactions.
-const LINK: &str = "grading_link";
-
 /// A message that is to be published.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {
@@ -73,7 +70,7 @@ impl Ends {
             }
         };
         self.pool
-            .transaction(LINK, async |tx| {
+            .transaction("grading_link", async |tx| {
                 let rows = tx.query(&tx.prepare_cached(statement).await?, &[&most, &lease]).await?;
                 rows.iter()
                     .map(|row| {
@@ -98,7 +95,7 @@ impl Ends {
             QueueName::Callback => "-- grading_callbacks_sent\nSELECT mq.callbacks_sent($1)",
         };
         self.pool
-            .transaction(LINK, async |tx| {
+            .transaction("grading_link", async |tx| {
                 tx.execute(&tx.prepare_cached(statement).await?, &[&ids]).await.map(drop)
             })
             .await
@@ -118,7 +115,7 @@ impl Ends {
             }
         };
         self.pool
-            .transaction(LINK, async |tx| {
+            .transaction("grading_link", async |tx| {
                 let row =
                     tx.query_one(&tx.prepare_cached(statement).await?, &[&id, &payload, &written]).await?;
                 Ok(Duration::try_from_secs_f64(row.try_get("age")?).unwrap_or_default())
@@ -135,7 +132,7 @@ impl Ends {
 INSERT INTO mq.grading_dlq (queue, message_id, payload, reason, detail) VALUES ($1, $2, $3, $4, left($5, 500))";
         let evidence = json!({"bytes": bytes, "pubsubMessageId": name});
         self.pool
-            .transaction(LINK, async |tx| {
+            .transaction("grading_link", async |tx| {
                 let statement = tx.prepare_cached(BURY).await?;
                 let parameters: [&dyn crate::db::Parameter; 5] =
                     [&self.receives().label(), &id, &evidence, &Buried::Unreadable.label(), &detail];
