@@ -16,6 +16,7 @@ use maple_router::grading::core::result::GradingResult;
 use maple_router::grading::core::skill::{Skill, Task};
 use maple_router::grading::job::store::{Accepted, Calibration, JobStore, Step, StepKind, Wanted};
 use maple_router::grading::job::table::{Command as JobCommand, Job, State as JobState};
+use maple_router::grading::link::ends::Ends;
 use maple_router::grading::queue::{Buried, Queue, QueueName};
 use maple_router::grading::store::GradingStore;
 use maple_router::grading::store::people::{Regraded, Released, Reviewed};
@@ -41,6 +42,8 @@ pub(crate) struct Grading {
     callbacks: Queue,
     grader: JobStore,
     requests: Queue,
+    /// The topics' ends, of the daemon and of the grader.
+    ends: [Ends; 2],
     publisher: GradingStore,
     desk: GradingStore,
     rng: Rng,
@@ -62,6 +65,10 @@ impl Grading {
         Self {
             requests: Queue::new(grader.pool().clone(), QueueName::Request),
             callbacks: Queue::new(daemon.clone(), QueueName::Callback),
+            ends: [
+                Ends::new(daemon.clone(), QueueName::Request),
+                Ends::new(grader.pool().clone(), QueueName::Callback),
+            ],
             daemon: GradingStore::new(daemon, "maple-router@test"),
             grader,
             publisher: GradingStore::new(pool("forms_loader"), "operator:zoe"),
@@ -89,6 +96,9 @@ impl Grading {
         self.review(second).await;
         self.look(id, attempt).await;
         self.forget(eyes, id).await;
+        self.ends[0].bury(self.rng.uuid(), 1, "1", "a test").await.expect("buried");
+        let all = "DELETE FROM mq.grading_dlq WHERE payload ? 'bytes'";
+        eyes.batch_execute(all).await.expect("nobody's any more");
         assert!(self.publisher.disable(FORM).await.expect("set"));
     }
 
@@ -152,8 +162,17 @@ impl Grading {
         store.wake(100).await.expect("woken");
     }
 
+    /// What waits on one side goes over its topic to the other.
+    async fn carry(&self, from: usize) {
+        let (sender, receiver) = (&self.ends[from], &self.ends[1 - from]);
+        let sent = sender.to_send(10, HOUR).await.expect("looked").pop().expect("a message");
+        sender.sent(&[sent.id]).await.expect("taken out");
+        receiver.arrived(sent.id, &sent.payload, sent.written).await.expect("put in");
+    }
+
     /// What the grader does with what was sent: the message is a job, once.
     async fn accept(&self, id: Uuid, attempt: Uuid) -> Uuid {
+        self.carry(0).await;
         let message = self.requests.page(10).await.expect("looked").pop().expect("a message");
         assert_eq!(self.requests.put_back(message).await.expect("put back"), 1);
         let taken = self.requests.pool().transaction("grading_take", async |tx| {
@@ -218,6 +237,7 @@ impl Grading {
             .pool()
             .transaction("grading_take", async |tx| self.grader.send(&tx, id, &document).await);
         sent.await.expect("sent");
+        self.carry(1).await;
         assert!(self.callbacks.page(10).await.expect("looked").contains(&id));
         assert_eq!(self.callbacks.put_back(id).await.expect("put back"), 1);
         let taken = self.daemon.take_callback(&self.callbacks, id, &Bands::default()).await;
