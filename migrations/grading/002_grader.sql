@@ -305,7 +305,9 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER woken AFTER INSERT OR UPDATE OF state ON grading.jobs FOR EACH STATEMENT EXECUTE FUNCTION grading.wake();
+-- Row by row: a claim that finds nothing, or that takes a job without moving it, must wake nobody. The graders would wake each other for ever.
+CREATE TRIGGER woken AFTER INSERT ON grading.jobs FOR EACH ROW EXECUTE FUNCTION grading.wake();
+CREATE TRIGGER moved AFTER UPDATE OF state ON grading.jobs FOR EACH ROW WHEN (NEW.state <> OLD.state) EXECUTE FUNCTION grading.wake();
 
 -- ── what is forgotten ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -478,7 +478,7 @@ impl Scene {
         Database { url: db.url_as(role), max_connections: 8, ..Database::default() }
     }
 
-    fn listener(db: &TestDatabase, role: &str, channel: &'static str) -> Listener {
+    pub(crate) fn listener(db: &TestDatabase, role: &str, channel: &'static str) -> Listener {
         Listener::start(channel, Self::database(db, role), PoolOptions::new(Arc::new(SystemClock)))
     }
 }

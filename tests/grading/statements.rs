@@ -2,9 +2,12 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what the others have in common")]
 
+use std::time::Duration;
+
 use maple_router::grading::job::table::{Command as JobCommand, Job, State as JobState};
 use maple_router::grading::store::people::Reviewed;
 use maple_router::grading::table::{ADMIN, Command, Grading, State};
+use maple_router::grading::worker::CHANNEL;
 use maple_router::kernel::rows::{Fence as Right, Kinds, Write};
 use maple_router::kernel::{Transition, Who};
 use serde_json::json;
@@ -225,4 +228,36 @@ async fn every_command_of_everybody_to_a_job_is_as_the_table_says() {
     let (tried, allowed) = lifecycle_holds::<Job>(&jobs, &[Who::WORKER, Who::SYSTEM]).await;
     // Of the worker eight commands, of the time one, each in six states.
     assert_eq!((tried, allowed), (54, 18));
+}
+
+/// Whoever claims in vain, or takes a job without moving it, wakes nobody: graders would wake each other for ever.
+#[tokio::test]
+async fn a_job_that_comes_or_moves_wakes_and_a_claim_does_not() {
+    let scene = Scene::new().await;
+    let listener = Scene::listener(&scene.db, "maple_grader", CHANNEL);
+    let woken = async |within: Duration| tokio::time::timeout(within, listener.notifications()).await.is_ok();
+    let (soon, silence) = (PATIENCE, Duration::from_millis(700));
+    assert!(woken(soon).await, "it listens");
+    let (store, kinds) = (&scene.jobs, Kinds::Only(vec!["live"]));
+    let claim =
+        async || store.claim(JobState::Queued, &kinds, 10, PATIENCE, TOKEN).await.expect("claimed").len();
+    assert_eq!(claim().await, 0);
+    assert!(!woken(silence).await, "nothing was found");
+    let request = Uuid::new_v4();
+    scene
+        .sql(&format!(
+            "INSERT INTO grading.jobs (request_id, submission_id, attempt, skill, payload, deadline)
+             VALUES ('{request}', gen_random_uuid(), 1, 'writing', '{{}}', now() + interval '1 h')"
+        ))
+        .await;
+    assert!(woken(soon).await, "it is new");
+    assert_eq!(claim().await, 1);
+    assert!(!woken(silence).await, "it is where it was");
+    let job: Uuid = scene.one(&format!("SELECT id FROM grading.jobs WHERE request_id = '{request}'")).await;
+    let begun =
+        Transition::leading(JobState::Queued, JobCommand::PickedUp, JobState::Processing, Who::WORKER)
+            .expect("an edge");
+    let write = Write::<Job>::plain(job, Right::Lease(TOKEN), begun);
+    assert!(store.settle(&[write]).await.expect("settled").contains(&job));
+    assert!(woken(soon).await, "it has moved");
 }
