@@ -1,6 +1,6 @@
 //! The link between the queues of both sides, where topics carry the messages (`[grading] transport = "pubsub"`): of one database, or of two.
 //!
-//! A producer's queue is its outbox: the [`relay`] publishes what is in it, and takes out what the topic has. The [`receiver`] puts what comes into
+//! A producer's queue is its outbox: the `relay` publishes what is in it, and takes out what the topic has. The `receiver` puts what comes into
 //! the consumer's queue, where it has arrived, and acknowledges it then; from there on all is as without a topic. Messages come at least once, and
 //! in any order: both sides take that anyway. If we die anywhere, a message is in a queue or in the topic still, or comes once more.
 //! [`Arrivals`] knows whether what the other side has sent has come.
