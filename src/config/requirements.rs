@@ -30,6 +30,12 @@ const ABOVE_ZERO: &str = "must be longer than 0s";
 const LONGEST_RETURN_LOCAL: usize = 15;
 const DEFAULT: &str = "leave the key out for the default";
 const WITH_HELP_DESK: &str = "is required with happyfox.base_url";
+/// Rules of a name in Pub/Sub, and the remedy where grading has need of it.
+const A_TOPIC: &str = "must be a topic: its short name, with pubsub.project, or projects/PROJECT/topics/NAME";
+const A_SUBSCRIPTION: &str =
+    "must be a subscription: its short name, with pubsub.project, or projects/PROJECT/subscriptions/NAME";
+const WITH_TOPICS: &str =
+    "leave it out for the default, and set pubsub.project; `maple-router provision` makes it";
 const WITH_PUBSUB: &str = "is required with source.kind = \"pubsub\"";
 
 macro_rules! requirements {
@@ -56,8 +62,12 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         WITH_PUBSUB, "set it to the Google Cloud project id";
     "grading.metrics_listen": |c| c.grading.metrics_listen.as_deref().is_none_or(is_loopback),
         "must be a loopback address with a port", "leave it out for none; a proxy in front may serve others";
-    "grading.transport": |c| c.grading.transport == GradingTransport::Postgres || given(&c.pubsub.project) || linked(c),
-        "\"pubsub\" needs pubsub.project", "set it, or write the names of [grading.pubsub] in full";
+    "grading.pubsub.request_topic": |c| in_database(c) || is_topic(c, &c.grading.pubsub.request_topic), A_TOPIC, WITH_TOPICS;
+    "grading.pubsub.callback_topic": |c| in_database(c) || is_topic(c, &c.grading.pubsub.callback_topic), A_TOPIC, WITH_TOPICS;
+    "grading.pubsub.request_subscription": |c| in_database(c) || is_named(c, "subscriptions", &c.grading.pubsub.request_subscription),
+        A_SUBSCRIPTION, WITH_TOPICS;
+    "grading.pubsub.callback_subscription": |c| in_database(c) || is_named(c, "subscriptions", &c.grading.pubsub.callback_subscription),
+        A_SUBSCRIPTION, WITH_TOPICS;
     "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
         WITH_PUBSUB, "set it to the routing subscription; `maple-router provision` creates it";
     "pubsub.topic": |c| without_pubsub(c) || given(&c.pubsub.topic),
@@ -274,7 +284,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "screening.git.trusted": |c| c.screening.git.trusted.iter().all(|name| is_owner(name)),
         "must be owners of github.com, or host/owner", "e.g. \"anthropics\", or \"gitlab.com/gitlab-org\"";
     "screening.git.topic": |c| c.screening.git.topic.as_deref().is_none_or(|topic| is_topic(c, topic)),
-        "must be a topic: its short name, with pubsub.project, or projects/PROJECT/topics/NAME", "leave it out where no registry listens";
+        A_TOPIC, "leave it out where no registry listens";
     "screening.git.ca_file": |c| c.screening.git.ca_file.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "leave the key out for the system's certificates";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
@@ -334,19 +344,24 @@ fn is_loopback(listen: &str) -> bool {
     listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback())
 }
 
-fn linked(c: &Config) -> bool {
-    let names = &c.grading.pubsub;
-    [&names.request_topic, &names.request_subscription, &names.callback_topic, &names.callback_subscription]
-        .into_iter()
-        .all(|name| name.starts_with("projects/"))
+/// Whether no topic carries the messages of grading.
+fn in_database(c: &Config) -> bool {
+    c.grading.transport == GradingTransport::Postgres
 }
 
 /// A topic by its full name, or by its short one where there is a project.
 fn is_topic(c: &Config, text: &str) -> bool {
+    is_named(c, "topics", text)
+}
+
+/// The same of one of another collection.
+fn is_named(c: &Config, collection: &str, text: &str) -> bool {
     let is_name = |name: &&str| given(name);
     match text.split('/').collect::<Vec<_>>().as_slice() {
         [short] => given(short) && given(&c.pubsub.project),
-        ["projects", project, "topics", name] => [project, name].into_iter().all(is_name),
+        ["projects", project, found, name] => {
+            *found == collection && [project, name].into_iter().all(is_name)
+        }
         _ => false,
     }
 }
@@ -457,6 +472,13 @@ mod tests {
         }
     }
 
+    /// The names of grading's topics, where there are some.
+    fn linked(c: &mut Config) -> &mut crate::config::GradingPubsub {
+        c.grading.transport = GradingTransport::Pubsub;
+        "p".clone_into(&mut c.pubsub.project);
+        &mut c.grading.pubsub
+    }
+
     #[test]
     fn each_requirement_is_told_with_its_key() {
         type Break = fn(&mut Config);
@@ -468,6 +490,15 @@ mod tests {
             }),
             ("database.max_connections", |c| c.database.max_connections = 1),
             ("source.poll", |c| c.source.poll = Duration::ZERO),
+            ("grading.metrics_listen", |c| c.grading.metrics_listen = Some("0.0.0.0:9465".to_owned())),
+            ("grading.pubsub.request_topic", |c| linked(c).request_topic = "a/b".to_owned()),
+            ("grading.pubsub.callback_topic", |c| {
+                linked(c).callback_topic = "projects/p/subscriptions/s".to_owned();
+            }),
+            ("grading.pubsub.request_subscription", |c| linked(c).request_subscription.clear()),
+            ("grading.pubsub.callback_subscription", |c| {
+                linked(c).callback_subscription = "projects//subscriptions/s".to_owned();
+            }),
             ("source.poll", |c| c.source.poll = s(61)),
             ("outbox.lease", |c| c.outbox.lease = s(1801)),
             ("outbox.max_attempts", |c| c.outbox.max_attempts = 0),

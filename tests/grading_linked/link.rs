@@ -12,8 +12,9 @@ use maple_router::db::migrations::{GRADER, MigrateError};
 use maple_router::grading::card::STALLED;
 use maple_router::grading::core::skill::Skill;
 use maple_router::grading::job::store::{Accepted, JobStore};
+use maple_router::grading::link::ends::Ends;
 use maple_router::grading::link::topics::topics;
-use maple_router::grading::queue::QueueName;
+use maple_router::grading::queue::{Queue, QueueName};
 use maple_router::grading::watch::GradingWatch;
 use maple_router::ops::incident::Incidents;
 use maple_router::ports::Clock;
@@ -199,6 +200,48 @@ async fn what_no_queue_can_hold_is_buried_and_stops_nothing() {
     working.0.stop().await;
 }
 
+/// In one database a message may arrive before its relay has recorded that it was published; and it may arrive twice.
+#[tokio::test]
+async fn what_has_arrived_is_taken_in_and_what_has_not_is_still_the_producers() {
+    let scene = Scene::new().await;
+    let pools = [scene.store.pool().clone(), scene.jobs.pool().clone()];
+    let main = Ends::new(pools[0].clone(), QueueName::Request);
+    let grader = Ends::new(pools[1].clone(), QueueName::Callback);
+    let queue = Queue::new(pools[1].clone(), QueueName::Request).linked(true);
+    let [first, second] = [Uuid::new_v4(), Uuid::new_v4()];
+    for id in [first, second] {
+        scene.send("request", id, &json!({"kind": "cancel"})).await;
+    }
+    assert!(queue.page(10).await.expect("looked").is_empty(), "nothing has arrived");
+    let sent = main.to_send(10, PATIENCE).await.expect("looked");
+    assert_eq!(sent.len(), 2);
+    assert!(main.to_send(10, PATIENCE).await.expect("looked").is_empty(), "another relay has them");
+    let [one, _] = &sent[..] else { panic!("two") };
+    for _ in 0..2 {
+        grader.arrived(one.id, &one.payload, one.written).await.expect("put in");
+    }
+    assert_eq!(queue.page(10).await.expect("looked"), [one.id], "at once, though it is leased to a relay");
+    main.sent(&[first, second]).await.expect("taken out");
+    assert_eq!(queue.page(10).await.expect("looked"), [one.id], "it has arrived, and stays");
+    assert_eq!(scene.count("mq.grading_request").await, 1);
+}
+
+#[tokio::test]
+async fn check_is_content_with_a_grader_in_a_database_of_its_own() {
+    let scene = Scene::apart().await;
+    let (db, _) = scene.apart.as_ref().expect("a database");
+    let line = async |url: &str| -> Value {
+        let (_, report) = said(&scene, &["check"], &format!("grader_url = \"{url}\"\n")).await;
+        let lines = report["lines"].as_array().expect("lines").clone();
+        lines.into_iter().find(|line| line["name"] == "grader").expect("the line")
+    };
+    let well = line(&db.url_as("maple_grader")).await;
+    assert_eq!(well["level"], json!("ok"), "{well}");
+    let other = line(&db.url_as("forms_app")).await;
+    assert_eq!(other["level"], json!("fail"), "{other}");
+    assert!(other["remedy"].as_str().expect("a remedy").contains("--grader"), "{other}");
+}
+
 /// A topic keeps no order: a request may come after its submission was emptied.
 #[tokio::test]
 async fn a_request_that_comes_after_its_end_becomes_no_job() {
@@ -250,13 +293,13 @@ async fn the_graders_database_is_made_and_taken_back_alone() {
     assert_eq!(again.len(), 1);
 }
 
-/// A verb beside the broker: its exit code and its JSON.
-async fn said(scene: &Scene, verb: &[&str]) -> (Option<i32>, Value) {
+/// A verb beside the broker, with `more` in section `grading`: its exit code and its JSON.
+async fn said(scene: &Scene, verb: &[&str], more: &str) -> (Option<i32>, Value) {
     let topics = scene.topics.as_ref().expect("topics");
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("config.toml");
     let text = format!(
-        "[source]\nkind = \"postgres\"\n[mail]\nfrom = \"a@example.org\"\n[database]\nurl = \"{}\"\n{}[grading]\ntransport = \"pubsub\"\n",
+        "[source]\nkind = \"postgres\"\n[mail]\nfrom = \"a@example.org\"\n[database]\nurl = \"{}\"\n{}[grading]\ntransport = \"pubsub\"\n{more}",
         scene.db.url_as("forms_app"),
         topics.toml(),
     );
@@ -285,7 +328,7 @@ async fn the_topics_are_provisioned_and_looked_at() {
     let scene = Scene::new().await;
     let broker = &scene.topics.as_ref().expect("topics").broker;
     let line = async || -> Value {
-        let (_, report) = said(&scene, &["check"]).await;
+        let (_, report) = said(&scene, &["check"], "").await;
         let lines = report["lines"].as_array().expect("lines").clone();
         lines.into_iter().find(|line| line["name"] == "grading_topics").expect("the line")
     };
@@ -295,7 +338,7 @@ async fn the_topics_are_provisioned_and_looked_at() {
     let missing = line().await;
     assert_eq!(missing["level"], json!("fail"), "{missing}");
     assert!(missing["remedy"].as_str().expect("a remedy").contains("maple-router provision"), "{missing}");
-    let (exit, report) = said(&scene, &["provision"]).await;
+    let (exit, report) = said(&scene, &["provision"], "").await;
     assert_eq!(exit, Some(0), "{report}");
     let made: Vec<String> = report["steps"]
         .as_array()
@@ -353,7 +396,7 @@ async fn whoever_cannot_hear_the_grader_says_so() {
     broker.delete_subscription(subscription).expect("deleted");
     assert!(!link.has_everything().await);
     assert!(raised().await);
-    assert_eq!(said(&scene, &["provision"]).await.0, Some(0));
+    assert_eq!(said(&scene, &["provision"], "").await.0, Some(0));
     link.has_everything().await;
     assert!(!raised().await, "it is within reach again");
 }

@@ -52,7 +52,8 @@ async fn judged(pool: &Pool) -> Result<CheckLine, DbError> {
     let client = pool.get().await?;
     let Standing { role, is_there, uses, answers, sees } = standing(&client).await?;
     let away = |what: &str| {
-        let remedy = "as the owner: maple-router migrate --grading; and is the url that of role maple_grader? (rb-015, \"The grader's identity\")";
+        let remedy = "as the owner: maple-router migrate --grading, or --grader in a database of its own; and is the url that of role maple_grader? (rb-015, \"The \
+             grader's identity\")";
         CheckLine::fail(NAME, format!("as {role}: {what}"), remedy)
     };
     if !is_there {
