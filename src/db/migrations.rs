@@ -104,7 +104,7 @@ pub const GRADING: MigrationSet = MigrationSet {
     ],
 };
 
-/// What the grader needs, and nothing else.
+/// The migration that the grader needs, and no other.
 const GRADER_FILE: (&str, &str) = ("002_grader", include_str!("../../migrations/grading/002_grader.sql"));
 
 /// The grader's jobs and its ends of the queues in a database of its own; schema assessment is in another.

@@ -37,7 +37,7 @@ events! {
         GradingDeadMessage = "grading_dead_message" error,
         /// A topic between the sides cannot be used: messages wait.
         GradingLinkLost = "grading_link_lost" warn,
-        /// It can be used again.
+        /// The topic can be used again.
         GradingLinkFound = "grading_link_found" info,
         /// Whoever grades is not asked for a while.
         GraderAway = "grader_away" warn,

@@ -64,7 +64,7 @@ words! {
 }
 
 words! {
-    /// What became of a call.
+    /// The outcome of a call.
     CallOutcome {
         /// There is an answer that can be used.
         Answered = "answered",
@@ -72,11 +72,11 @@ words! {
         Copied = "copied",
         /// The answer is none that could be believed.
         Invalid = "invalid",
-        /// Whoever was asked is away, or has no time.
+        /// The endpoint is away, or has no time.
         Away = "away",
-        /// Whoever was asked refuses us.
+        /// The endpoint refuses us.
         Refused = "refused",
-        /// What was to be sent cannot be.
+        /// The work cannot be sent.
         Unfit = "unfit",
     }
 }

@@ -75,7 +75,7 @@ impl std::fmt::Debug for Message {
 pub struct Queue {
     pool: Pool,
     name: QueueName,
-    /// Whether a topic carries the messages: what has not arrived is still the producer's.
+    /// A topic carries the messages: what has not arrived is still the producer's.
     is_linked: bool,
 }
 

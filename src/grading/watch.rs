@@ -40,7 +40,7 @@ const FARTHEST: f64 = 1.0;
 pub struct GradingWatch {
     /// The attempts, as the daemon's role.
     pub store: GradingStore,
-    /// What is known of messages to this side, where a topic carries them.
+    /// The knowledge of messages to this side, where a topic carries them.
     pub arrivals: Option<Arrivals>,
     /// The clock of pauses.
     pub clock: Arc<dyn Clock>,

@@ -81,7 +81,7 @@ impl Catalog {
             request = request.bearer_auth(key.expose());
         }
         let response = request.send().await.map_err(broken)?;
-        // These say that the address is not served, not that we may not ask there.
+        // Such a status says that the address is not served, not that we may not ask there.
         if [404, 405, 501].contains(&response.status().as_u16()) {
             return Ok(Listing::Unlisted);
         }

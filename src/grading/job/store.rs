@@ -67,7 +67,7 @@ pub enum Accepted {
     New(Uuid),
     /// It is known, and has ended or goes on.
     Known(Uuid),
-    /// Its submission was emptied before it came.
+    /// The submission was emptied before the request came.
     Forgotten,
 }
 
@@ -93,7 +93,7 @@ SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('grading'), 'USAG
   THEN COALESCE(has_table_privilege(to_regclass('grading.jobs'), 'INSERT'), false)
     AND COALESCE(has_table_privilege(to_regclass('mq.grading_request'), 'SELECT'), false) ELSE false END AS there";
 
-/// Whoever accepts a request of a submission, and whoever forgets it, wait for each other: what is on its way when it is forgotten becomes no job.
+/// Accepting a request and forgetting its submission wait for each other: what is on its way when it is forgotten becomes no job.
 const LOCK: &str = "-- grading_job_lock
 SELECT pg_advisory_xact_lock(hashtextextended($1::uuid::text, 7011))";
 

@@ -1,4 +1,4 @@
-//! Whether what the other side has sent has come. Absence is no proof: a subscription that was out of reach, or that brings old messages, may have
+//! Arrivals: whether what the other side has sent has come. Absence is no proof: a subscription that was out of reach, or that brings old messages, may have
 //! more of them.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ const OLD: Duration = Duration::from_secs(10);
 /// Time without an old message after which there are no more of them.
 const LULL: Duration = Duration::from_secs(15);
 
-/// What is known of messages to this side. Cheap to clone: all clones know the same.
+/// The knowledge of messages to this side. Cheap to clone: all clones know the same.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     known: Arc<Mutex<Known>>,
@@ -21,11 +21,11 @@ pub struct Arrivals {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
-    /// Since when the subscription is within reach.
+    /// Start of the time in which the subscription has been within reach.
     reached: Option<Instant>,
-    /// Since when it is not.
+    /// Start of the time in which it has not.
     lost: Option<Instant>,
-    /// When an old message came last.
+    /// Arrival of the last old message.
     old: Option<Instant>,
 }
 
@@ -36,13 +36,13 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing is known yet; what was kept back comes within `settles`.
+    /// Arrivals of which nothing is known yet; what was kept back comes within `settles`.
     #[must_use]
     pub fn settling(settles: Duration) -> Self {
         Self { known: Arc::default(), settles }
     }
 
-    /// The subscription is within reach, as far as is known since `now`.
+    /// Notes that the subscription is within reach, as far as is known since `now`.
     pub(super) fn reached(&self, now: Instant) {
         self.with(|known| {
             known.reached = known.reached.or(Some(now));
@@ -50,7 +50,7 @@ impl Arrivals {
         });
     }
 
-    /// It is out of reach, as far as is known since `now`.
+    /// Notes that it is out of reach, as far as is known since `now`.
     pub(super) fn lost(&self, now: Instant) {
         self.with(|known| {
             known.reached = None;
@@ -58,21 +58,21 @@ impl Arrivals {
         });
     }
 
-    /// For how long it has been out of reach.
+    /// Returns for how long the subscription has been out of reach.
     #[must_use]
     pub fn lost_for(&self, now: Instant) -> Duration {
         let known = self.known();
         known.lost.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// A message of this age has come.
+    /// Notes a message of this age.
     pub(super) fn came(&self, age: Duration, now: Instant) {
         if age >= OLD {
             self.with(|known| known.old = Some(now));
         }
     }
 
-    /// Whether nothing that was sent a while ago is still to come.
+    /// Returns whether nothing that was sent a while ago is still to come.
     #[must_use]
     pub fn are_complete(&self, now: Instant) -> bool {
         let for_long = |at: Instant, least: Duration| now.saturating_duration_since(at) >= least;

@@ -14,9 +14,9 @@ use crate::grading::queue::{Buried, QueueName};
 /// A message that is to be published.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Its id.
+    /// The message's id.
     pub id: Uuid,
-    /// Its document.
+    /// The message's document.
     pub payload: String,
     /// Time at which it was written, by the database's clock.
     pub written: Timestamp,

@@ -33,7 +33,7 @@ const RESTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Interval of looks where nothing is notified.
 const POLL: Duration = Duration::from_secs(1);
 
-/// One side's link.
+/// The link of one side.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// The ends of both queues on this side.
@@ -42,7 +42,7 @@ pub struct Link {
     pub publishing: PubsubSettings,
     /// The subscription that this side receives from.
     pub receiving: PubsubSettings,
-    /// What is known of messages to this side.
+    /// The knowledge of messages to this side.
     pub arrivals: Arrivals,
     /// The clock of durations.
     pub clock: Arc<dyn Clock>,
@@ -51,7 +51,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Whether everything that the other side sent a while ago has come. The server is asked at this moment: a subscription that is out of reach
+    /// Returns whether everything that the other side sent a while ago has come. The server is asked at this moment: a subscription that is out of reach
     /// has brought nothing, and says so to nobody.
     pub async fn has_everything(&self) -> bool {
         match verify(&self.receiving).await {

@@ -90,10 +90,10 @@ async fn watched(link: &Link, settings: &PubsubSettings, rebuild: &Rebuild) {
     }
 }
 
-/// What has come, without the right to answer it.
+/// A message that has come, without the right to answer it.
 struct Held {
     id: Uuid,
-    /// Its id in Pub/Sub.
+    /// The message's id in Pub/Sub.
     name: String,
     data: Bytes,
     /// Time at which it was written; at the latest, that of its publication.
@@ -103,7 +103,7 @@ struct Held {
 impl Held {
     fn of(message: &mut Incoming) -> Self {
         let named = |name: &str| message.attributes.get(name);
-        // Whoever publishes by hand names neither.
+        // A message that was published by hand names neither.
         let id = named(ID).and_then(|id| id.parse().ok());
         let written = named(WRITTEN).and_then(|at| at.parse().ok()).or(message.published_at);
         Self {

@@ -1,7 +1,7 @@
 //! The relay: publishes what this side has put into its queue. A message is taken out after the topic's server has named it; if we die between
 //! the two, it is published once more.
 //!
-//! One that is not published is left alone for a while, and stops none of the others. Where none is, the relay pauses.
+//! A message that is not published is left alone for a while, and stops none of the others. Where none is, the relay pauses.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ async fn pass(link: &Link, publisher: &mut Option<PubsubPublisher>) -> Result<us
         }
     }
     if !sent.is_empty() {
-        // What stays is published once more, which changes nothing.
+        // A message that stays is published once more, which changes nothing.
         link.ends.sent(&sent).await.map_err(|error| said(&error))?;
     }
     match why {

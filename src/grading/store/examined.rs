@@ -1,4 +1,4 @@
-//! What `check` asks about the grader's side, over a connection of whichever role may see it. Reads only, and no words of anybody.
+//! Questions of `check` about the grader's side, over a connection of whichever role may see it. Reads only, and no words of anybody.
 
 use crate::db::DbError;
 use crate::db::pool::Client;
@@ -24,22 +24,22 @@ const THERE: &str =
 const NEWEST: &str = "SELECT c.suffices FROM grading.calibrations c WHERE c.skill = $1 AND c.models = $2 AND c.prompt = $3 AND c.rubric = $4
 ORDER BY c.id DESC LIMIT 1";
 
-/// How a role stands to the grader's side.
+/// A role's standing with the grader's side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::grading) struct Standing {
-    /// Its name.
+    /// The role's name.
     pub(in crate::grading) role: String,
     /// Schemas `grading` and `mq` are there.
     pub(in crate::grading) is_there: bool,
-    /// It may use them.
+    /// The role may use both.
     pub(in crate::grading) uses: bool,
-    /// It may send callbacks: a right on columns.
+    /// The role may send callbacks: a right on columns.
     pub(in crate::grading) answers: bool,
     /// Other schemas of ours that it may use.
     pub(in crate::grading) sees: Vec<String>,
 }
 
-/// How this connection's role stands.
+/// Returns the standing of this connection's role.
 ///
 /// # Errors
 /// [`DbError`].
@@ -63,7 +63,7 @@ pub(in crate::grading) async fn requests_waiting(client: &Client) -> Result<(i64
     Ok((row.try_get("waiting")?, row.try_get("oldest")?))
 }
 
-/// What models grade, by skill and rubric; nothing where this role may not look, or the schema is away.
+/// Returns what models grade, by skill and rubric; nothing where this role may not look, or the schema is away.
 ///
 /// # Errors
 /// [`DbError`].
@@ -75,7 +75,7 @@ pub(in crate::grading) async fn graded(client: &Client) -> Result<Vec<(String, S
     rows.iter().map(|row| Ok((row.try_get("skill")?, row.try_get("rubric")?))).collect()
 }
 
-/// Whether the newest trial of these models, with this prompt and rubric, sufficed; none: there was none.
+/// Returns whether the newest trial of these models, with this prompt and rubric, sufficed; none: there was none.
 ///
 /// # Errors
 /// [`DbError`].

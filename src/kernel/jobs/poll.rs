@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest pause while nothing happens: a row waits no longer for a look.
 const LONGEST: Duration = Duration::from_millis(250);
-/// A row waits for its look at most this part of the time since the row before it: where they come a hundred times a second, a gap of a few of
-/// them is no reason to look away.
+/// Part of the time since the last row that a pause may take, beyond the shortest one: where rows come a hundred times a second, a gap of a few of
+/// them is no reason to look away. Slow looks make longer pauses all the same ([`REST_PER_LOOK`]).
 const PART_OF_GAP: u32 = 4;
 /// A pause after a look in vain is this many times as long as the look took, so that such looks take less than a tenth of a
 /// connection: index entries of delivered rows are skipped one by one while an older snapshot keeps them.
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(interval.rest(false, ms(1), began + ms(91_010)), ms(10));
     }
 
-    /// A row that comes at any moment of a pause waits for a quarter of the gap before it, or for the shortest pause.
+    /// Where looks cost nothing, a row that comes at any moment of a pause waits for a quarter of the gap before it, or for the shortest pause.
     #[test]
     fn a_row_waits_for_a_part_of_the_gap_before_it() {
         let began = Instant::now();
