@@ -96,12 +96,12 @@ backlog: deps-build release ## Peak memory beside a million open submissions and
 	BACKLOG=$(or $(BACKLOG),1000000) BACKLOG_BINARY=target/release/maple-router \
 	$(CARGO) test --locked -p maple-router --test backlog -- --nocapture
 
-bench: deps-build peers release ## The same submissions through the router, its peers and the machine's limits, alternately (ONLY N REPEAT SHAPE RECEIVER LAG)
+bench: deps-build peers release ## The same submissions through the router, its peers and the machine's limits, alternately (ONLY N REPEAT SHAPE RECEIVER LAG DAEMONS APART)
 	@$(CARGO) build --quiet --locked --release -p devkit --bin bench
 	@target/release/bench
 
 peers: check-tools ## Build what make bench compares with (benches/peers), versions as locked
-	@scripts/install-missing delivery python node
+	@scripts/install-missing delivery patches python node
 	@benches/peers/build
 
 bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)

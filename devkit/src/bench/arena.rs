@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::contestant::Contestant;
 use super::receiver::{self, Receiver};
 use super::shape::{self, Shape};
-use super::{Options, meter, statements};
+use super::{Options, meter, processors, statements};
 use crate::forms;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::stage::{Source, Stage, StageOptions};
@@ -50,7 +50,8 @@ impl<'a> Arena<'a> {
             "" => "the router's defaults".to_owned(),
             lines => format!("the router with {}", lines.lines().collect::<Vec<_>>().join(" ")),
         };
-        let setting = format!("{}, {}, {router}", meter::machine(), server(&cluster).await?);
+        let apart = if options.apart { ", the receiver on a processor of its own" } else { "" };
+        let setting = format!("{}, {}, {router}{apart}", meter::machine(), server(&cluster).await?);
         Ok(Self { options, setting, cluster })
     }
 
@@ -90,7 +91,11 @@ impl<'a> Arena<'a> {
         }
         let key_file = stage.dir().join("signer.json");
         stage.google.write_key_file(&key_file)?;
-        Ok(Trial { receiver: Receiver::start(receiver).await?, stage, superuser, ids, shape, key_file })
+        let receiver = Receiver::start(receiver).await?;
+        if self.options.apart {
+            processors::give_the_last(receiver.pid()?)?;
+        }
+        Ok(Trial { receiver, stage, superuser, ids, shape, key_file })
     }
 }
 
@@ -136,6 +141,12 @@ impl Trial {
             return Ok(Vec::new());
         }
         statements::dearest(&self.superuser).await
+    }
+
+    /// KiB of WAL that the server has written so far.
+    pub(super) async fn wal_kib(&self) -> Result<f64> {
+        let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 / 1024";
+        Ok(self.superuser.query_one(sql, &[]).await?.get(0))
     }
 
     /// Seconds since 1970 by the database's clock.

@@ -15,7 +15,7 @@ use super::contestant::Contestant;
 use super::receiver::Kind;
 use super::running::Running;
 use super::shape::{FORM, Shape};
-use super::summary::percentile;
+use super::summary::{percentile, shared};
 use super::{meter, now};
 use crate::forms::SubmissionSeed;
 
@@ -40,6 +40,8 @@ pub(super) struct Lag {
     pub(super) max_ms: f64,
     /// Processor seconds of the contestant for 1,000 submissions at this rate.
     pub(super) cpu: f64,
+    /// Submissions that each daemon says it routed; empty for what is no router.
+    pub(super) shares: Vec<u64>,
     pub(super) load: f64,
     pub(super) wrong: Vec<String>,
 }
@@ -59,7 +61,7 @@ pub(super) async fn measure(arena: &Arena<'_>, say: &impl Fn(&str)) -> Result<Ve
 
 fn line(lag: &Lag) -> String {
     format!(
-        "lag at {}/s (came: {:.0}/s) {:16} p50 {:.1} ms  p99 {:.1} ms  max {:.1} ms  CPU s/1,000: {:.2}  load {:.1}{}",
+        "lag at {}/s (came: {:.0}/s) {:20} p50 {:.1} ms  p99 {:.1} ms  max {:.1} ms  CPU s/1,000: {:.2}  load {:.1}{}{}",
         lag.asked,
         lag.came,
         lag.who,
@@ -68,6 +70,7 @@ fn line(lag: &Lag) -> String {
         lag.max_ms,
         lag.cpu,
         lag.load,
+        shared(&lag.shares),
         lag.wrong.iter().map(|wrong| format!("\n  NOT as it should: {wrong}")).collect::<String>()
     )
 }
@@ -107,9 +110,8 @@ pub(crate) async fn steadily<P>(
 async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
     let trial = arena.trial(Some(contestant), Shape::One, Kind::Sink, 0).await?;
     let mut running = Running::start(arena, &trial, contestant).await?;
-    let pid = running.pid()?;
     let queued = match contestant {
-        Contestant::GraphileJs | Contestant::GraphileRs => true,
+        Contestant::GraphileJs | Contestant::GraphileRs | Contestant::GraphileRsNodelay => true,
         Contestant::Router | Contestant::RouterPostgres | Contestant::RouterPooled | Contestant::Python => {
             false
         }
@@ -122,7 +124,7 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
             trial.stage.database.superuser().await?,
         ));
     }
-    let before = meter::cpu_seconds(pid)?;
+    let before = running.cpu_seconds()?;
     let began = now();
     let submit = async |(backend, queue): &(Client, Client)| {
         let seeded = seed(FORM).insert(backend).await?;
@@ -145,7 +147,8 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let cpu = (meter::cpu_seconds(pid)? - before) * 1_000.0 / f64::from(submissions.max(1));
+    let cpu = (running.cpu_seconds()? - before) * 1_000.0 / f64::from(submissions.max(1));
+    let shares = running.shares().await?;
     running.stop().await?;
     let sql = "SELECT extract(epoch FROM updated_at - created_at)::float8 * 1000 FROM submissions WHERE status = 'routed'";
     let mut lags: Vec<f64> = trial.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
@@ -157,7 +160,7 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
     }
     let at = |share| percentile(&lags, share).unwrap_or(f64::NAN);
     Ok(Lag {
-        who: contestant.to_string(),
+        who: contestant.party(arena.options.daemons),
         asked: rate,
         came,
         submissions: lags.len(),
@@ -165,6 +168,7 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
         p99_ms: at(0.99),
         max_ms: at(1.0),
         cpu,
+        shares,
         load: meter::load(),
         wrong,
     })

@@ -1,5 +1,5 @@
 //! Upper bounds on this machine: mails by `smtp-source` over kept connections, the router's own statements in
-//! batches (`transcript`), and both at once, in the same run and against the same receiver.
+//! batches (`transcript`), both at once, in the same run and against the same receiver; and the signatures of links alone.
 
 use std::fmt;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use super::receiver;
 use super::shape::{self, Shape};
 use super::summary::Run;
 use super::transcript::Transcript;
-use super::{meter, now, verify};
+use super::{meter, now, signatures, verify};
 
 /// Submissions of one transaction.
 const BATCH: usize = 64;
@@ -32,6 +32,8 @@ pub enum Limit {
     Database,
     /// Mails and statements at once: the slower one says when it is over.
     Combined,
+    /// The signatures of the links of as many submissions, on all processors, and nothing else.
+    Signatures,
 }
 
 impl fmt::Display for Limit {
@@ -40,13 +42,38 @@ impl fmt::Display for Limit {
             Self::Smtp => "limit-smtp",
             Self::Database => "limit-database",
             Self::Combined => "limit-combined",
+            Self::Signatures => "limit-signatures",
         })
     }
 }
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 3] = [Self::Smtp, Self::Database, Self::Combined];
+    pub const ALL: [Self; 4] = [Self::Smtp, Self::Database, Self::Combined, Self::Signatures];
+
+    /// Whether there is anything to be done for submissions of this shape.
+    pub(super) fn is_of(self, shape: Shape) -> bool {
+        match self {
+            Self::Smtp | Self::Database | Self::Combined => true,
+            Self::Signatures => shape.attachments() > 0,
+        }
+    }
+
+    /// Whether it sends the mails.
+    fn sends(self) -> bool {
+        match self {
+            Self::Smtp | Self::Combined => true,
+            Self::Database | Self::Signatures => false,
+        }
+    }
+
+    /// Whether it says the statements of the router, which is listened to for them.
+    pub fn writes(self) -> bool {
+        match self {
+            Self::Database | Self::Combined => true,
+            Self::Smtp | Self::Signatures => false,
+        }
+    }
 }
 
 /// Runs one trial.
@@ -58,7 +85,7 @@ pub(super) async fn play(
     round: usize,
 ) -> Result<Run> {
     let trial = arena.trial(None, shape, receiver, arena.options.size(shape).submissions).await?;
-    let transcript = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
+    let transcript = if limit.writes() { Some(listen(arena, shape).await?) } else { None };
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
         clients.push(trial.stage.database.client_as("forms_app").await?);
@@ -69,15 +96,16 @@ pub(super) async fn play(
     };
     let before = used()?;
     let began = now();
-    let (mails, rows) = tokio::join!(
-        async { if limit == Limit::Database { Ok(()) } else { send(arena, &trial).await } },
-        async {
+    if limit == Limit::Signatures {
+        signatures::make(&trial.key_file, trial.ids.len() * usize::try_from(shape.attachments())?)?;
+    }
+    let (mails, rows) =
+        tokio::join!(async { if limit.sends() { send(arena, &trial).await } else { Ok(()) } }, async {
             match &transcript {
                 Some(transcript) => replay(transcript, &trial, &clients).await,
                 None => Ok(()),
             }
-        },
-    );
+        },);
     mails?;
     rows?;
     let seconds = began.elapsed().as_secs_f64();
@@ -85,13 +113,13 @@ pub(super) async fn play(
     let [postgres, relay, own, busy] = std::array::from_fn(|at| after[at] - before[at]);
     // The receiver is our child where it is smtp-sink; smtp-source was one, too, and its use is reported as ours.
     let own = own - if receiver == receiver::Kind::Sink { relay } else { 0.0 };
-    let mut wrong = if limit == Limit::Smtp { Vec::new() } else { verify::rows(&trial, true).await? };
-    let expected = if limit == Limit::Database { 0 } else { trial.mails() };
+    let mut wrong = if limit.writes() { verify::rows(&trial, true).await? } else { Vec::new() };
+    let expected = if limit.sends() { trial.mails() } else { 0 };
     let taken = trial.receiver.taken(expected).await?;
     if taken != expected {
         wrong.push(format!("mails: {taken}, not {expected}"));
     }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let processors = meter::processors();
     Ok(Run {
         who: limit.to_string(),
         shape: shape.to_string(),
@@ -103,7 +131,9 @@ pub(super) async fn play(
         postgres_cpu: Some(postgres),
         receiver_cpu: Some(relay),
         bench_cpu: Some(own),
+        wal_kib: None,
         peak_mib: None,
+        shares: Vec::new(),
         others: ((busy - postgres - relay - own) / (seconds * processors)).clamp(0.0, 1.0),
         load: meter::load(),
         redelivered: 0,

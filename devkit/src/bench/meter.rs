@@ -9,17 +9,25 @@ const TICKS: f64 = 100.0;
 
 /// Processor seconds, user and system, of a process, its children, and those of them that have ended and were waited for.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
-    let all = processes()?;
-    let own = all.get(&pid).with_context(|| format!("process {pid} has ended"))?;
-    let mut ticks = own.ticks;
-    let mut parents = vec![pid];
+    Ok(family(pid)?.values().map(|stat| stat.ticks).sum::<u64>() as f64 / TICKS)
+}
+
+/// A process, its children, and theirs.
+pub(super) fn with_children(pid: u32) -> Result<Vec<u32>> {
+    Ok(family(pid)?.into_keys().collect())
+}
+
+fn family(pid: u32) -> Result<BTreeMap<u32, Stat>> {
+    let mut all = processes()?;
+    let own = all.remove(&pid).with_context(|| format!("process {pid} has ended"))?;
+    let (mut family, mut parents) = (BTreeMap::from([(pid, own)]), vec![pid]);
     while let Some(parent) = parents.pop() {
-        for (child, stat) in all.iter().filter(|(_, stat)| stat.parent == parent) {
-            ticks += stat.ticks;
-            parents.push(*child);
-        }
+        let children: Vec<u32> =
+            all.iter().filter(|(_, stat)| stat.parent == parent).map(|(child, _)| *child).collect();
+        family.extend(children.iter().filter_map(|child| Some((*child, all.remove(child)?))));
+        parents.extend(children);
     }
-    Ok(ticks as f64 / TICKS)
+    Ok(family)
 }
 
 /// Processor seconds of a process by itself; `None` where it has ended. Reads one file: for what is asked often.
@@ -30,16 +38,9 @@ pub(crate) fn own_cpu_seconds(pid: u32) -> Option<f64> {
 
 /// Most resident memory at once, in MiB; of a process with children the sum of each one's own peak.
 pub(crate) fn peak_mib(pid: u32) -> Result<f64> {
-    let all = processes()?;
-    let mut kib = high_water(pid).with_context(|| format!("process {pid} has ended"))?;
-    let mut parents = vec![pid];
-    while let Some(parent) = parents.pop() {
-        for child in all.iter().filter(|(_, stat)| stat.parent == parent).map(|(child, _)| *child) {
-            kib += high_water(child).unwrap_or(0.0);
-            parents.push(child);
-        }
-    }
-    Ok(kib / 1024.0)
+    let kib = high_water(pid).with_context(|| format!("process {pid} has ended"))?;
+    let children = with_children(pid)?.into_iter().filter(|child| *child != pid);
+    Ok((kib + children.filter_map(high_water).sum::<f64>()) / 1024.0)
 }
 
 /// Most resident memory of a process by itself, in KiB; `None` where it has ended.
@@ -68,6 +69,13 @@ fn busy(text: &str) -> f64 {
     counted.filter_map(|(_, word)| word.parse::<u64>().ok()).sum::<u64>() as f64 / TICKS
 }
 
+/// The machine's processors, whichever of them this process may use.
+pub(super) fn processors() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let processors = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    processors.max(1) as f64
+}
+
 /// Processors and memory, in words.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -77,8 +85,8 @@ pub(crate) fn machine() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
     format!(
-        "{} × {}, {:.0} GiB",
-        std::thread::available_parallelism().map_or(1, usize::from),
+        "{:.0} × {}, {:.0} GiB",
+        processors(),
         model.map_or("an unknown processor", |(_, name)| name.trim()),
         kib.unwrap_or(0.0) / 1024.0 / 1024.0
     )

@@ -2,9 +2,10 @@
 //! the limits of the machine; alternating, in one run, every run verified; figures are in `benches/RESULTS.md`.
 //!
 //! A real PostgreSQL with fsync and `synchronous_commit`, the embedded broker, `smtp-sink` or a real Postfix as
-//! relay, and each contestant a process of its own, started for its trial and ended after it. `shape` has the
-//! input, `contestant` the parties, `running` and `peer` their processes, `trial` one trial of a contestant,
-//! `limits` and `transcript` the bounds, `meter` the measurements, `verify` the checks, and `summary`, `report` and
+//! relay, and each contestant a process of its own (the router as many as are asked for), started for its trial
+//! and ended after it. `shape` has the input, `contestant` the parties, `running` and `peer` their processes, `processors`
+//! who runs where, `trial` one trial of a contestant, `limits`, `transcript` and `signatures` the bounds, `meter` the
+//! measurements, `verify` the checks, and `summary`, `report` and
 //! `plot` the output.
 //!
 //! If it is killed (SIGKILL), its clusters and Postfixes clear up after themselves; a router or a sink may be left.
@@ -18,10 +19,12 @@ mod limits;
 pub(crate) mod meter;
 mod peer;
 mod plot;
+pub mod processors;
 mod receiver;
 mod report;
 mod running;
 mod shape;
+mod signatures;
 pub(crate) mod statements;
 mod summary;
 mod transcript;
@@ -76,8 +79,12 @@ pub struct Options {
     pub lag_rates: Vec<u32>,
     /// Length of each of these, in seconds.
     pub lag_seconds: u32,
+    /// The receiver has a processor of its own, and everything else the others.
+    pub apart: bool,
     /// Sessions of the SMTP limit.
     pub sessions: usize,
+    /// Routers that share one database and one source of events; the limits' statements are always one's.
+    pub daemons: u32,
     /// Lines laid over the router's configuration.
     pub router_settings: String,
     /// Schema content is there, where schema router is.
@@ -129,7 +136,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<bool> {
     for receiver in &options.receivers {
         for shape in &options.shapes {
             for round in 1..=options.size(*shape).repeat {
-                for limit in &options.limits {
+                for limit in options.limits.iter().filter(|limit| limit.is_of(*shape)) {
                     let played = limits::play(&arena, *limit, *shape, *receiver, round).await;
                     note(&mut runs, played.with_context(|| format!("the limit {limit}"))?, &say);
                 }

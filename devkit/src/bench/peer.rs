@@ -42,9 +42,11 @@ impl Program {
             Contestant::Router | Contestant::RouterPostgres | Contestant::RouterPooled => return None,
             // The backend's own role, as the design document says.
             Contestant::Python => ("python/bin/python", Some("python/worker.py"), "forms_app"),
-            // Both queues bring a schema of their own.
+            // The queues bring a schema of their own.
             Contestant::GraphileJs => ("node", Some("graphile-js/worker.mjs"), "forms_owner"),
             Contestant::GraphileRs => ("graphile-rs/release/graphile-rs", None, "forms_owner"),
+            // Built in the other's target directory: they have all crates but two in common.
+            Contestant::GraphileRsNodelay => ("graphile-rs/release/graphile-rs-nodelay", None, "forms_owner"),
         };
         Some(Self { file, script, role })
     }

@@ -108,11 +108,15 @@ impl Receiver {
 
     /// Processor seconds so far.
     pub(super) fn cpu(&self) -> Result<f64> {
-        let pid = match self {
+        meter::cpu_seconds(self.pid()?)
+    }
+
+    /// The process that the others of the receiver come from.
+    pub(super) fn pid(&self) -> Result<u32> {
+        Ok(match self {
             Self::Sink { child, .. } => child.id().context("smtp-sink has ended")?,
             Self::Postfix(postfix) => u32::try_from(postfix.master()?.as_raw())?,
-        };
-        meter::cpu_seconds(pid)
+        })
     }
 
     /// Mails taken, once as many as expected are there, or no more come.

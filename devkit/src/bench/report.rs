@@ -14,6 +14,7 @@ pub(super) fn write_json(arena: &Arena<'_>, runs: &[Run], lags: &[Lag]) -> Resul
         settings(runs).iter().flat_map(|(receiver, shape)| medians(runs, shape, receiver)).collect();
     let report = json!({
         "setting": arena.setting,
+        "daemons": arena.options.daemons,
         "router_settings": arena.options.router_settings,
         "runs": runs,
         "medians": all,
@@ -71,12 +72,12 @@ fn cell(value: Option<f64>, digits: usize) -> String {
 }
 
 fn table(all: &[Medians]) -> String {
-    let mut out = "| who | rounds | rate /s | slowest, fastest | CPU s/1,000 | PostgreSQL | receiver | bench | peak MiB | others % | load |\n\
-                   | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+    let mut out = "| who | rounds | rate /s | slowest, fastest | CPU s/1,000 | PostgreSQL | receiver | bench | WAL KiB | peak MiB | others % | load |\n\
+                   | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for m in all {
         out.push_str(&format!(
-            "| {} | {} | {:.0} | {:.0}, {:.0} | {} | {} | {} | {} | {} | {:.0} | {:.1} |\n",
+            "| {} | {} | {:.0} | {:.0}, {:.0} | {} | {} | {} | {} | {} | {} | {:.0} | {:.1} |\n",
             m.who,
             m.trials,
             m.rate,
@@ -86,6 +87,7 @@ fn table(all: &[Medians]) -> String {
             cell(m.postgres_cpu, 3),
             cell(m.receiver_cpu, 3),
             cell(m.bench_cpu, 3),
+            cell(m.wal_kib, 1),
             cell(m.peak_mib, 1),
             m.others * 100.0,
             m.load

@@ -28,7 +28,7 @@ pub(crate) async fn dearest(superuser: &Client) -> Result<Vec<String>> {
     let sql = "SELECT format('%s calls, %s ms each (%s ms planning), %s ms in all: %s', calls,
           round((total_exec_time / calls)::numeric, 4), round((total_plan_time / calls)::numeric, 4),
           round((total_exec_time + total_plan_time)::numeric), left(split_part(query, E'\\n', 1), 60))
-        FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        FROM pg_stat_statements WHERE calls > 0 AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
         ORDER BY total_exec_time + total_plan_time DESC LIMIT 14";
     Ok(superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect())
 }

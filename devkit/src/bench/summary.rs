@@ -22,8 +22,12 @@ pub(super) struct Run {
     pub(super) receiver_cpu: Option<f64>,
     /// The benchmark's own: the broker, and the reader of the rows.
     pub(super) bench_cpu: Option<f64>,
-    /// Most memory of the contestant since its start.
+    /// KiB of WAL that PostgreSQL wrote in that time.
+    pub(super) wal_kib: Option<f64>,
+    /// Most memory of the contestant since its start; of several daemons that of the largest.
     pub(super) peak_mib: Option<f64>,
+    /// Submissions that each daemon says it routed; empty for what is no router.
+    pub(super) shares: Vec<u64>,
     /// Share of the machine that everybody else used meanwhile, 0 to 1.
     pub(super) others: f64,
     /// Load average of the last minute, at the end.
@@ -53,7 +57,7 @@ impl Run {
         };
         let cpu = self.per_thousand(self.cpu);
         format!(
-            "{:7} {:5} {:2} {:16} {:8.0}/s in {:6.2} s{}{}{}{}{}  others {:.0} %, load {:.1}{}",
+            "{:7} {:5} {:2} {:20} {:8.0}/s in {:6.2} s{}{}{}{}{}{}  others {:.0} %, load {:.1}{}{}",
             self.receiver,
             self.shape,
             self.round,
@@ -64,9 +68,11 @@ impl Run {
             figure("postgres", self.per_thousand(self.postgres_cpu), ""),
             figure("receiver", self.per_thousand(self.receiver_cpu), ""),
             figure("bench", self.per_thousand(self.bench_cpu), ""),
+            figure("WAL", self.wal_kib.map(|kib| kib / self.submissions as f64), " KiB"),
             figure("peak", self.peak_mib, " MiB"),
             self.others * 100.0,
             self.load,
+            shared(&self.shares),
             if self.redelivered > 0 {
                 format!("  ({} events came again)", self.redelivered)
             } else {
@@ -74,6 +80,14 @@ impl Run {
             }
         )
     }
+}
+
+/// How several daemons shared the work, in words for the end of a line.
+pub(super) fn shared(shares: &[u64]) -> String {
+    if shares.len() < 2 {
+        return String::new();
+    }
+    format!("  routed {}", shares.iter().map(u64::to_string).collect::<Vec<_>>().join(" + "))
 }
 
 /// Medians of all verified trials of one party in one setting.
@@ -95,6 +109,8 @@ pub(super) struct Medians {
     pub(super) postgres_cpu: Option<f64>,
     pub(super) receiver_cpu: Option<f64>,
     pub(super) bench_cpu: Option<f64>,
+    /// KiB of WAL for one submission.
+    pub(super) wal_kib: Option<f64>,
     /// The largest of all trials, not a median.
     pub(super) peak_mib: Option<f64>,
     pub(super) others: f64,
@@ -153,6 +169,7 @@ fn of(runs: &[&Run]) -> Option<Medians> {
         postgres_cpu: middle(&|run| run.per_thousand(run.postgres_cpu)),
         receiver_cpu: middle(&|run| run.per_thousand(run.receiver_cpu)),
         bench_cpu: middle(&|run| run.per_thousand(run.bench_cpu)),
+        wal_kib: middle(&|run| Some(run.wal_kib? / run.submissions as f64)),
         peak_mib: runs.iter().filter_map(|run| run.peak_mib).reduce(f64::max),
         others: middle(&|run| Some(run.others))?,
         load: middle(&|run| Some(run.load))?,
@@ -176,13 +193,21 @@ pub(super) mod tests {
             postgres_cpu: None,
             receiver_cpu: None,
             bench_cpu: None,
+            wal_kib: None,
             peak_mib: Some(10.0 + seconds),
+            shares: Vec::new(),
             others: 0.0,
             load: 1.0,
             redelivered: 0,
             statements: Vec::new(),
             wrong: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_one_daemon_did_is_not_told() {
+        assert_eq!(shared(&[152, 148]), "  routed 152 + 148");
+        assert_eq!((shared(&[300]), shared(&[])), (String::new(), String::new()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One trial of a contestant: its process is ready before the clock starts, then all events come at once, and the
+//! One trial of a contestant: its processes are ready before the clock starts, then all events come at once, and the
 //! rows say when it ends. A contestant that dies ends the benchmark; wrong results are reported as such.
 
 use std::process::Stdio;
@@ -30,19 +30,19 @@ pub(super) async fn play(
 ) -> Result<Run> {
     let trial = arena.trial(Some(contestant), shape, receiver, arena.options.size(shape).submissions).await?;
     let mut running = Running::start(arena, &trial, contestant).await?;
-    let pid = running.pid()?;
-    let profile = profile(arena, contestant, round, pid)?;
-    let used = || -> Result<[f64; 5]> {
+    let profile = profile(arena, contestant, round, &running.pids()?)?;
+    let used = |running: &Running| -> Result<[f64; 5]> {
         let own = meter::cpu_seconds(std::process::id())?;
         let (postgres, relay) = (arena.postgres_cpu()?, trial.receiver.cpu()?);
-        Ok([meter::cpu_seconds(pid)?, postgres, relay, own, meter::busy_seconds()])
+        Ok([running.cpu_seconds()?, postgres, relay, own, meter::busy_seconds()])
     };
-    let before = used()?;
+    let (before, wal_before) = (used(&running)?, trial.wal_kib().await?);
     let began = let_go(&trial, contestant).await?;
     let started = now();
     until_routed(&trial, &mut running).await?;
     let acked = verify::settled(&trial, contestant).await?;
-    let (elapsed, after) = (started.elapsed().as_secs_f64(), used()?);
+    let (elapsed, after) = (started.elapsed().as_secs_f64(), used(&running)?);
+    let wal_kib = trial.wal_kib().await? - wal_before;
     let ended: f64 = trial
         .superuser
         .query_one(
@@ -51,7 +51,7 @@ pub(super) async fn play(
         )
         .await?
         .get(0);
-    let peak_mib = meter::peak_mib(pid)?;
+    let (peak_mib, shares) = (running.peak_mib()?, running.shares().await?);
     if let Some(mut profile) = profile {
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(i32::try_from(profile.id().context("perf has ended")?)?),
@@ -63,9 +63,9 @@ pub(super) async fn play(
     let [cpu, postgres, relay, bench, busy] = std::array::from_fn(|at| after[at] - before[at]);
     // Children of this process are the contestants and the receiver: what is left is the broker, and what measures.
     let bench = (bench - cpu - if receiver == receiver::Kind::Sink { relay } else { 0.0 }).max(0.0);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let processors = meter::processors();
     Ok(Run {
-        who: contestant.to_string(),
+        who: contestant.party(arena.options.daemons),
         shape: shape.to_string(),
         receiver: receiver.to_string(),
         round,
@@ -75,7 +75,9 @@ pub(super) async fn play(
         postgres_cpu: Some(postgres),
         receiver_cpu: Some(relay),
         bench_cpu: Some(bench),
+        wal_kib: Some(wal_kib),
         peak_mib: Some(peak_mib),
+        shares,
         others: ((busy - cpu - postgres - relay - bench) / (elapsed * processors)).clamp(0.0, 1.0),
         load: meter::load(),
         redelivered: verify::redelivered(&trial, contestant).await?,
@@ -107,7 +109,7 @@ async fn let_go(trial: &Trial, contestant: Contestant) -> Result<f64> {
             trial.superuser.batch_execute("COMMIT").await?;
             Ok(began)
         }
-        Contestant::GraphileJs | Contestant::GraphileRs => {
+        Contestant::GraphileJs | Contestant::GraphileRs | Contestant::GraphileRsNodelay => {
             trial.superuser.batch_execute("BEGIN").await?;
             // One notification, as the other sources have one: each `add_job` would be one of its own to be read.
             let sql = "SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(
@@ -138,12 +140,13 @@ async fn until_routed(trial: &Trial, running: &mut Running) -> Result<()> {
     Ok(())
 }
 
-/// `perf record` of a router, where it is asked for.
-fn profile(arena: &Arena<'_>, contestant: Contestant, round: usize, pid: u32) -> Result<Option<Child>> {
+/// `perf record` of a router's processes, where it is asked for.
+fn profile(arena: &Arena<'_>, contestant: Contestant, round: usize, pids: &[u32]) -> Result<Option<Child>> {
     let Some(dir) = arena.options.perf.as_ref().filter(|_| contestant.is_router()) else { return Ok(None) };
     std::fs::create_dir_all(dir)?;
+    let pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let mut perf = Command::new("perf");
-    perf.args(["record", "--quiet", "-F", "499", "-g", "-p", &pid.to_string(), "-o"]);
+    perf.args(["record", "--quiet", "-F", "499", "-g", "-p", &pids, "-o"]);
     perf.arg(dir.join(format!("{contestant}-{round}.data")));
     perf.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     Ok(Some(perf.spawn().context("starting perf")?))

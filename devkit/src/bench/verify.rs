@@ -21,7 +21,7 @@ pub(super) async fn settled(trial: &Trial, contestant: Contestant) -> Result<usi
             | Contestant::RouterPostgres
             | Contestant::RouterPooled
             | Contestant::Python => usize::try_from(trial.stage.events().await?.acked)?,
-            Contestant::GraphileJs | Contestant::GraphileRs => {
+            Contestant::GraphileJs | Contestant::GraphileRs | Contestant::GraphileRsNodelay => {
                 let left: i64 =
                     trial.superuser.query_one("SELECT count(*) FROM graphile_worker.jobs", &[]).await?.get(0);
                 trial.ids.len().saturating_sub(usize::try_from(left)?)

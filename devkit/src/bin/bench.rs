@@ -19,8 +19,8 @@ struct Arguments {
     /// Rounds; the table has medians [default: 5 of one action and one recipient, 3 of the other shapes]
     #[arg(long, env = "REPEAT")]
     repeat: Option<usize>,
-    /// Only these, separated by spaces or commas: router, router-postgres, router-pooled, python, graphile-js, graphile-rs, peers;
-    /// limit-smtp, limit-database, limit-combined, limits; lag [default: all]
+    /// Only these, separated by spaces or commas: router, router-postgres, router-pooled, python, graphile-js, graphile-rs,
+    /// graphile-rs-nodelay, peers; limit-smtp, limit-database, limit-combined, limit-signatures, limits; lag [default: all]
     #[arg(long, env = "ONLY", default_value = "", hide_default_value = true)]
     only: String,
     /// one, many (3 actions × 2 recipients), links (2 attachments); several, or all
@@ -35,9 +35,15 @@ struct Arguments {
     /// Length of each of these
     #[arg(long, value_name = "S", default_value_t = 20)]
     lag_seconds: u32,
+    /// Give the receiver a processor of its own, and everything else the others
+    #[arg(long, env = "APART")]
+    apart: bool,
     /// Sessions of smtp-source; to be as many as the router has connections (see --settings)
     #[arg(long, default_value_t = 32)]
     sessions: usize,
+    /// Routers that share one database and one subscription or outbox, wherever a router plays
+    #[arg(long, env = "DAEMONS", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    daemons: u32,
     /// Lines of TOML laid over the router's configuration; empty: its defaults, as they are on a host
     #[arg(long, env = "SETTINGS", default_value = bench::FOR_VOLUME)]
     settings: String,
@@ -58,9 +64,16 @@ struct Arguments {
     perf: Option<PathBuf>,
 }
 
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Before there are threads.
+    let left = if arguments.apart { bench::processors::leave_the_last() } else { Ok(()) };
+    program::ended("bench", left.and_then(|()| begin(arguments)))
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
-    program::ended("bench", play(Arguments::parse()).await)
+async fn begin(arguments: Arguments) -> Result<bool> {
+    play(arguments).await
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
@@ -89,7 +102,9 @@ async fn play(arguments: Arguments) -> Result<bool> {
         receivers: words(&receivers).map(receiver).collect::<Result<Vec<_>>>()?.concat(),
         lag_rates: if with_lag { rates.collect::<Result<Vec<u32>>>()? } else { Vec::new() },
         lag_seconds: arguments.lag_seconds,
+        apart: arguments.apart,
         sessions: arguments.sessions,
+        daemons: arguments.daemons,
         router_settings: arguments.settings.replace("\\n", "\n"),
         content: arguments.content,
         statements: arguments.statements,
@@ -97,7 +112,7 @@ async fn play(arguments: Arguments) -> Result<bool> {
     };
     // The limits of the database are what the router says to it.
     let needed = options.contestants.iter().any(|contestant| contestant.is_router())
-        || options.limits.iter().any(|limit| *limit != Limit::Smtp);
+        || options.limits.iter().any(|limit| limit.writes());
     if needed && !options.binary.exists() {
         bail!("{} is missing: `make bench` builds it", options.binary.display());
     }
@@ -163,8 +178,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_played() {
         let (contestants, limits, with_lag) = chosen("router limits").unwrap();
-        assert_eq!((contestants, limits.len(), with_lag), (vec![Contestant::Router], 3, false));
-        assert_eq!(chosen("peers,lag").unwrap().0.len(), 3);
+        assert_eq!((contestants, limits.len(), with_lag), (vec![Contestant::Router], 4, false));
+        assert_eq!(chosen("peers,lag").unwrap().0.len(), 4);
         assert_eq!(chosen("").unwrap(), (Contestant::ALL.to_vec(), Limit::ALL.to_vec(), true));
         assert!(chosen("routers").is_err());
     }
