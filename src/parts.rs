@@ -36,9 +36,9 @@ use crate::grading::worker::Grading;
 use crate::grey_queue::commands::{Commands, People, Subjects};
 use crate::grey_queue::notices::Notices;
 use crate::grey_queue::store::{GreyQueueStore, Notice};
-use crate::kernel::jobs::Settings;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
+use crate::kernel::jobs::Settings;
 use crate::kernel::subject::Subject;
 use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
@@ -674,7 +674,7 @@ pub fn preparer(config: &Config, store: Store, rng: Arc<Rng>) -> Result<Preparer
     let rules = MailRules::new(config).map_err(PartError::Mail)?;
     let settings = config.happyfox.is_on().then(|| config.happyfox.clone());
     let tickets = settings.map(|settings| TicketRules { settings, gate: Gate::new() });
-    let signer = Arc::new(signer(config)?.measured(Arc::new(SystemClock)));
+    let signer = Arc::new(signer(config)?.sharing(Arc::new(SystemClock)));
     let objects = Arc::new(Objects::new(&config.state.dir).map_err(PartError::Objects)?);
     Ok(Preparer { rules, store, signer, objects, rng, tickets })
 }

@@ -1,12 +1,13 @@
 //! Signed URLs: a link in a mail opens one attachment for a limited time, for anybody who has it.
 //!
 //! [`UrlSigner`] signs with a service-account key file (offline) or, on a VM without key files, with IAM's `signBlob`
-//! as the account of the metadata server. Links are made per send and stored nowhere: if we die in the middle, nothing
-//! is left and the next send makes new ones. Nothing here logs, prints or stores a URL, a token or a key, and nothing
-//! here knows what a submission is.
+//! as the account of the metadata server. Links are in memory alone, where mails of one hour share them (`shared`): if we die
+//! in the middle, nothing is left and the next send makes new ones. Nothing here logs, prints or stores a URL, a token or a
+//! key, and nothing here knows what a submission is.
 //!
-//! `google-cloud-storage` writes the URL, a signer of `google-cloud-auth` signs it; ours are only the signer by `signBlob`
-//! (`iam`), the account's access tokens (`tokens`), the parameters of a URL (`link`, `disposition`, `object`) and the meaning of an error (`fault`).
+//! `google-cloud-storage` writes the URL, a `SigningProvider` of `google-cloud-auth` signs it; ours are the signers by key file
+//! (`key_file`) and by `signBlob` (`iam`), the account's access tokens (`tokens`), the parameters of a URL (`link`, `disposition`, `object`)
+//! and the meaning of an error (`fault`).
 
 mod disposition;
 mod fault;
@@ -15,6 +16,7 @@ mod inspect;
 mod key_file;
 mod link;
 mod object;
+mod shared;
 mod tokens;
 
 use std::fmt;
@@ -33,6 +35,7 @@ pub use self::inspect::{inspect, try_to_sign};
 use self::key_file::KeyFile;
 use self::link::Origin;
 pub(in crate::gateway) use self::object::name_fault;
+use self::shared::SharedLinks;
 pub(in crate::gateway) use self::tokens::Token;
 use self::tokens::Tokens;
 use crate::config::{SignedUrl, SignerKind};
@@ -94,7 +97,13 @@ pub struct UrlSigner {
     origin: Origin,
     tokens: Arc<Tokens>,
     http: reqwest::Client,
-    clock: Option<Arc<dyn Clock>>,
+    sharing: Option<Sharing>,
+}
+
+/// The links that are handed out again, and the clock by which they age.
+struct Sharing {
+    clock: Arc<dyn Clock>,
+    links: SharedLinks,
 }
 
 /// Location of the key.
@@ -166,13 +175,13 @@ impl UrlSigner {
                 (Key::Iam(Signer::from(signer)), tokens)
             }
         };
-        Ok(Self { key, origin, tokens, http, clock: None })
+        Ok(Self { key, origin, tokens, http, sharing: None })
     }
 
-    /// Sets the clock that measures how long each of many links takes.
+    /// Has mails share links (`shared`), which age by this clock; it also measures how long a new one takes.
     #[must_use]
-    pub fn measured(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
+    pub fn sharing(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.sharing = Some(Sharing { clock, links: SharedLinks::default() });
         self
     }
 
@@ -225,7 +234,8 @@ impl UrlSigner {
         self.tokens.forget(refused);
     }
 
-    /// Signs many links, at most `concurrency` at a time; the results stand in the order of the requests.
+    /// Signs many links, at most `concurrency` at a time; the results stand in the order of the requests. A link that was
+    /// made a short time ago is handed out again, where links are shared.
     ///
     /// Once signing fails for a reason that is about us, requests not yet started fail with the same error unasked:
     /// an outage costs one wait, not one per attachment.
@@ -249,15 +259,28 @@ impl UrlSigner {
         if let Some(error) = outage.get() {
             return Err(error.clone());
         }
-        let began = self.clock.as_ref().map(|clock| clock.monotonic());
-        let result = self.sign(request).await;
-        if let (Some(clock), Some(began)) = (&self.clock, began) {
-            SECONDS.record((), clock.monotonic().saturating_duration_since(began));
-        }
+        let result = match &self.sharing {
+            Some(sharing) => self.share(sharing, request).await,
+            None => self.sign(request).await,
+        };
         if let Err(error) = &result
             && error.is_about_us()
         {
             outage.get_or_init(|| error.clone());
+        }
+        result
+    }
+
+    /// The link that was made for such a request, or a new one.
+    async fn share(&self, sharing: &Sharing, request: &LinkRequest) -> Result<SignedLink, SignError> {
+        let began = sharing.clock.monotonic();
+        if let Some(link) = sharing.links.get(request, began) {
+            return Ok(link);
+        }
+        let result = self.sign(request).await;
+        SECONDS.record((), sharing.clock.monotonic().saturating_duration_since(began));
+        if let Ok(link) = &result {
+            sharing.links.put(request, link, began);
         }
         result
     }

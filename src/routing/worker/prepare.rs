@@ -1,6 +1,7 @@
 //! From an action of the plan to a mail that is ready to be sent, or to outcomes decided without a send.
 //!
-//! No intent is recorded here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
+//! No intent is recorded here and nothing written: if we die, nothing happened. Links are asked for per send (protocol §4), and shared
+//! by the mails of an hour (`gateway/signed_url/shared.rs`).
 
 mod files;
 mod foreseen;

@@ -1,4 +1,4 @@
-//! Links to a submission's attachments, made for each mail and ticket anew.
+//! Links to a submission's attachments, asked for with each mail and ticket.
 
 use super::{Preparer, ours};
 use crate::gateway::signed_url::SignError;
