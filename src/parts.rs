@@ -38,7 +38,7 @@ use crate::grey_queue::notices::Notices;
 use crate::grey_queue::store::{GreyQueueStore, Notice};
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
-use crate::kernel::jobs::Settings;
+use crate::kernel::jobs::{IDLE, Settings};
 use crate::kernel::subject::Subject;
 use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
@@ -245,7 +245,7 @@ pub fn outbox_settings(config: &Config, most: usize) -> Settings {
         max: outbox.backoff_max,
         doublings: 1,
     };
-    Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
+    Settings { most, lease: outbox.lease, poll: config.source.poll, retries, idle: IDLE }
 }
 
 /// The contract's options, from the configuration and the rooms' `checks`.

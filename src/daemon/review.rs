@@ -25,7 +25,7 @@ use crate::kernel::Who;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
 use crate::kernel::jobs::works::{self, Bounds};
-use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use crate::kernel::rows::Kinds;
 use crate::kernel::tasks::Tasks;
 use crate::ops::incident::Incidents;
@@ -197,7 +197,7 @@ impl Keeper {
                 rows: (*self.commands.store).clone(),
                 from: State::Processing,
                 kinds: Kinds::AllBut(Vec::new()),
-                settings: Settings { most: AT_ONCE, lease: LEASE, poll: POLL, retries },
+                settings: Settings { most: AT_ONCE, lease: LEASE, poll: POLL, retries, idle: IDLE },
                 clock: Arc::clone(&self.outbox.clock),
                 rng: Arc::clone(&self.outbox.rng),
                 observer: Arc::new(JournalObserver),

@@ -18,7 +18,7 @@ use crate::gateway::clamd::{Clamd, ClamdSettings};
 use crate::gateway::objects::store::ObjectStore;
 use crate::kernel::jobs::retries::Retries;
 use crate::kernel::jobs::works::{self, Bounds};
-use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use crate::kernel::rows::Kinds;
 use crate::kernel::tasks::Tasks;
 use crate::ops::gate::Gate;
@@ -229,7 +229,8 @@ impl Work {
     async fn commits(&self, stop: CancellationToken) {
         let config = Arc::clone(&self.config.borrow());
         let retries = Retries { max_attempts: POISON, min: PAUSES.0, max: PAUSES.1, doublings: 1 };
-        let settings = Settings { most: config.uploads.verify_slots, lease: LEASE, poll: POLL, retries };
+        let settings =
+            Settings { most: config.uploads.verify_slots, lease: LEASE, poll: POLL, retries, idle: IDLE };
         let consumer = Consumer::start(
             ConsumerParts {
                 rows: (*self.store).clone(),

@@ -4,12 +4,14 @@
 //! is why that case has an error of its own. A transaction does no network I/O but the database's, and only conflicts, and
 //! statements that a new connection may cure, are repeated.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
 use deadpool::managed::{self, Metrics, Object, RecycleError, RecycleResult, Timeouts};
 use deadpool_postgres::ClientWrapper;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 
 use super::client::OnCommit;
 pub use super::client::{Client, Transaction};
@@ -41,9 +43,15 @@ const KEYED: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL
 /// index. Without an index a table is read all the same.
 const SOUGHT: &str = "; SET LOCAL enable_seqscan = off";
 
-/// For rows that are looked up by key, and whose loss a crash of the database may bring: whatever rests on them is committed
-/// later, in the same log, so that it is lost with them or they are not lost.
+/// For rows whose loss a crash of the database may bring: whatever rests on them is committed later, in the same log, so that it
+/// is lost with them or they are not lost.
+const UNAWAITED: &str = "; SET LOCAL synchronous_commit = off";
+
+/// [`KEYED`] and [`UNAWAITED`].
 const LIGHT: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL synchronous_commit = off";
+
+/// The statements of a transaction.
+type Body<'a> = dyn Fn(Transaction) -> BoxFuture<'a, Result<(), DbError>> + Sync + 'a;
 
 impl managed::Manager for Connector {
     type Type = Session;
@@ -163,8 +171,9 @@ impl Pool {
     /// `statement_timeout`.
     pub async fn transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
     {
         self.named(name, "", &body).await
     }
@@ -176,8 +185,9 @@ impl Pool {
     /// The errors of [`Self::transaction`].
     pub async fn keyed_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
     {
         self.named(name, KEYED, &body).await
     }
@@ -189,10 +199,28 @@ impl Pool {
     /// The errors of [`Self::transaction`].
     pub async fn seeking_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
     {
         self.named(name, SOUGHT, &body).await
+    }
+
+    /// [`Self::transaction`] whose COMMIT does not wait for the disk, as that of [`Self::light_transaction`].
+    ///
+    /// # Errors
+    /// The errors of [`Self::transaction`].
+    pub async fn unawaited_transaction<T, F, Working>(
+        &self,
+        name: &'static str,
+        body: F,
+    ) -> Result<T, DbError>
+    where
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
+    {
+        self.named(name, UNAWAITED, &body).await
     }
 
     /// [`Self::keyed_transaction`] whose COMMIT does not wait for the disk. A crash of the database may lose it, together with all
@@ -202,17 +230,29 @@ impl Pool {
     /// The errors of [`Self::transaction`].
     pub async fn light_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
     {
         self.named(name, LIGHT, &body).await
     }
 
+    /// Runs the transaction, whose value `body` leaves behind: what follows is compiled once, and not for each transaction.
     async fn named<T, F, Working>(&self, name: &'static str, settings: &str, body: &F) -> Result<T, DbError>
     where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Result<T, DbError>> + Send,
+        T: Send,
     {
+        let value = Mutex::new(None);
+        let left = |left: T| *value.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        let working = |tx| body(tx).map_ok(left).boxed();
+        self.repeated(name, settings, &working).await?;
+        let value = value.into_inner().unwrap_or_else(PoisonError::into_inner);
+        value.ok_or_else(|| DbError::Shape(format!("transaction {name} left nothing behind")))
+    }
+
+    async fn repeated(&self, name: &'static str, settings: &str, body: &Body<'_>) -> Result<(), DbError> {
         let began = self.clock.monotonic();
         let back_off = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(5))
@@ -237,11 +277,7 @@ impl Pool {
         result
     }
 
-    async fn once<T, F, Working>(&self, name: &'static str, settings: &str, body: &F) -> Result<T, DbError>
-    where
-        F: Fn(Transaction) -> Working,
-        Working: Future<Output = Result<T, DbError>>,
-    {
+    async fn once(&self, name: &'static str, settings: &str, body: &Body<'_>) -> Result<(), DbError> {
         let mut lease = Lease { session: Some(Arc::new(self.session().await?)), clean: false };
         let session = Arc::clone(lease.session.as_ref().ok_or(DbError::PoolClosed)?);
         let begin = self.begin(settings, name);
@@ -250,10 +286,10 @@ impl Pool {
         let transaction = Transaction { session: Arc::clone(&session), committed: committed.clone() };
         // Polled in this order: BEGIN is on the wire first, and the body's first statement does not wait for its answer.
         let working = async { futures::join!(session.batch_execute(&begin), body(transaction)) };
-        let value = match tokio::time::timeout(after, working).await {
+        match tokio::time::timeout(after, working).await {
             Err(_) => return Err(DbError::NoAnswer { what: name, after }),
             Ok((Err(error), _)) => return Err(error),
-            Ok((Ok(()), Ok(value))) => value,
+            Ok((Ok(()), Ok(()))) => {}
             Ok((Ok(()), Err(error))) => {
                 if error.wants_a_new_connection() {
                     self.renew(&session, &error);
@@ -262,13 +298,13 @@ impl Pool {
                 }
                 return Err(error);
             }
-        };
+        }
         // PostgreSQL answers COMMIT of an aborted transaction with a quiet ROLLBACK; the SELECT turns that into an error.
         match tokio::time::timeout(self.statement_timeout, session.batch_execute("SELECT 1; COMMIT")).await {
             Ok(Ok(())) => {
                 lease.clean = true;
                 committed.run();
-                Ok(value)
+                Ok(())
             }
             Ok(Err(error)) => {
                 self.renew(&session, &error);

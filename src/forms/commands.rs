@@ -197,7 +197,7 @@ impl Versions {
         if !faults.is_empty() {
             return Err(Faults(faults).into());
         }
-        self.answered("version_load", async |tx| self.load_in(tx, definition, source, id, by).await).await
+        self.answered("version_load", async |tx| self.load_in(&tx, definition, source, id, by).await).await
     }
 
     async fn load_in(
@@ -241,6 +241,7 @@ impl Versions {
             return Err(CommandError::TooShort);
         }
         self.answered("version_publish", async |tx| {
+            let tx = &tx;
             let held = self.held(tx, id).await?;
             let found = &held.row.columns.digest;
             if !found.starts_with(&expect) {
@@ -274,6 +275,7 @@ impl Versions {
             return Err(CommandError::NoSigners("forms.allowed_signers names nobody".to_owned()));
         }
         self.answered("version_sign", async |tx| {
+            let tx = &tx;
             let row = self.lock(tx, id).await?;
             let statement = signing::statement(&row.columns.form_id, row.columns.number, &row.columns.digest);
             let now = self.store.now(tx).await?;
@@ -299,7 +301,8 @@ impl Versions {
         reason: Option<&str>,
         by: &By,
     ) -> Answer<Judged> {
-        self.answered("version_promote", async |tx| self.promote_in(tx, id, expected, reason, by).await).await
+        self.answered("version_promote", async |tx| self.promote_in(&tx, id, expected, reason, by).await)
+            .await
     }
 
     /// [`promote`](Self::promote) within [`answered`](Self::answered), for whoever keeps something beside it.
@@ -326,7 +329,7 @@ impl Versions {
     /// # Errors
     /// [`CommandError`].
     pub async fn rollback(&self, form: &str, expected: Option<Uuid>, by: &By) -> Answer<(Uuid, Judged)> {
-        self.answered("version_rollback", async |tx| self.rollback_in(tx, form, expected, None, by).await)
+        self.answered("version_rollback", async |tx| self.rollback_in(&tx, form, expected, None, by).await)
             .await
     }
 
@@ -386,6 +389,7 @@ impl Versions {
             return Err(CommandError::NoReason);
         }
         self.answered("version_bury", async |tx| {
+            let tx = &tx;
             let row = self.lock(tx, id).await?;
             let edge = Transition::of(row.state, command, by.who)?;
             let current = self.store.current_in(tx, &row.columns.form_id).await?;
@@ -409,6 +413,7 @@ impl Versions {
     /// [`CommandError`].
     pub async fn restore(&self, id: Uuid, by: &By) -> Answer<Judged> {
         self.answered("version_restore", async |tx| {
+            let tx = &tx;
             let held = self.held(tx, id).await?;
             let row = &held.row;
             let edge = Transition::of(row.state, Command::Restore, by.who)?;
@@ -435,6 +440,7 @@ impl Versions {
     /// [`CommandError`].
     pub async fn adopt(&self, form: &str, id: Uuid, by: &By) -> Answer<(Loaded, Judged)> {
         self.answered("version_adopt", async |tx| {
+            let tx = &tx;
             self.store.lock_form(tx, form).await?;
             if let Some(current) = self.store.current_in(tx, form).await? {
                 let number = self.lock(tx, current.version).await?.columns.number;
@@ -462,15 +468,16 @@ impl Versions {
     ///
     /// # Errors
     /// [`CommandError`], the schema's refusals among them.
-    pub async fn answered<T>(
-        &self,
-        name: &'static str,
-        body: impl AsyncFn(&Transaction) -> Answer<T>,
-    ) -> Answer<T> {
+    pub async fn answered<T, F, Working>(&self, name: &'static str, body: F) -> Answer<T>
+    where
+        F: Fn(Transaction) -> Working + Sync,
+        Working: Future<Output = Answer<T>> + Send,
+        T: Send,
+    {
         let answered = self
             .store
             .pool()
-            .transaction(name, async |tx| match body(&tx).await {
+            .transaction(name, async |tx| match body(tx).await {
                 Err(CommandError::Database(error)) => Err(error),
                 answer => Ok(answer),
             })

@@ -31,12 +31,13 @@ pub struct Rows<L: Stored> {
     pool: Pool,
     actor: Arc<str>,
     statements: Arc<sql::Statements<L::State>>,
+    awaited: bool,
 }
 
 impl<L: Stored> Clone for Rows<L> {
     fn clone(&self) -> Self {
         let (actor, statements) = (Arc::clone(&self.actor), Arc::clone(&self.statements));
-        Self { pool: self.pool.clone(), actor, statements }
+        Self { pool: self.pool.clone(), actor, statements, awaited: self.awaited }
     }
 }
 
@@ -161,7 +162,15 @@ impl<L: Stored> Rows<L> {
     /// The rows over `pool`; transitions by workers and timers are recorded as made by `actor`.
     #[must_use]
     pub fn new(pool: Pool, actor: &str) -> Self {
-        Self { pool, actor: actor.into(), statements: Arc::new(PhantomData::<L>.into()) }
+        Self { pool, actor: actor.into(), statements: Arc::new(PhantomData::<L>.into()), awaited: true }
+    }
+
+    /// The same rows, whose claims and ends of jobs do not wait for the disk. For jobs that do no harm when they are done again, and
+    /// whose effects that last are committed later, in the same log: a crash of the database that loses a claim loses these, too, and
+    /// one that loses an end has the row come again.
+    #[must_use]
+    pub fn unawaited(self) -> Self {
+        Self { awaited: false, ..self }
     }
 
     /// The pool, for the room's own statements.
@@ -191,10 +200,11 @@ impl<L: Stored> Rows<L> {
         };
         let name = L::RELATION.transactions.claim;
         // Claims that are shared step through one index, and to plan them takes longer than to carry them out.
-        if L::RELATION.shared.is_some() {
-            self.pool.keyed_transaction(name, body).await
-        } else {
-            self.pool.transaction(name, body).await
+        match (L::RELATION.shared.is_some(), self.awaited) {
+            (true, true) => self.pool.keyed_transaction(name, body).await,
+            (true, false) => self.pool.light_transaction(name, body).await,
+            (false, true) => self.pool.transaction(name, body).await,
+            (false, false) => self.pool.unawaited_transaction(name, body).await,
         }
     }
 
@@ -284,11 +294,13 @@ impl<L: Stored> Rows<L> {
     /// # Errors
     /// [`DbError`]: settling again is harmless.
     pub async fn settle(&self, writes: &[Write<L>]) -> Result<BTreeSet<L::Id>, DbError> {
-        self.pool
-            .keyed_transaction(L::RELATION.transactions.settle, async |tx| {
-                self.write(&tx, &self.actor, writes).await
-            })
-            .await
+        let name = L::RELATION.transactions.settle;
+        let body = async |tx: Transaction| self.write(&tx, &self.actor, writes).await;
+        if self.awaited {
+            self.pool.keyed_transaction(name, body).await
+        } else {
+            self.pool.light_transaction(name, body).await
+        }
     }
 
     /// Makes leases last for `lease` from now. Returns the rows that were still leased by us.

@@ -17,11 +17,15 @@ use super::store::OutboxStore;
 use super::table::Outbox;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Ending;
-use crate::kernel::jobs::{Consumer, Flow, Leased};
+use crate::kernel::jobs::{Consumer, ConsumerParts, Flow, Leased, Settings};
 use crate::kernel::rows::Row;
 use crate::ops::metrics::{CANARIES, CanaryResult};
 use crate::ports::RecordKind;
 use crate::ports::{Acknowledgement, Clock, EventSource, Incoming, Settle, SourceError};
+
+/// The longest pause between two looks: a submission that comes after an idle hour waits no longer than that, and so do those that
+/// come meanwhile. Twenty looks a second take the database a thousandth of a processor.
+const IDLE: Duration = Duration::from_millis(50);
 
 /// The source's name in errors.
 pub const NAME: &str = "the outbox (router.outbox)";
@@ -42,7 +46,12 @@ impl OutboxSource {
         if let Some(every) = canary {
             canaries.spawn(sing(parts.store.clone(), Arc::clone(&parts.clock), every));
         }
-        Self { consumer: Consumer::start(parts.jobs(), listener), _canaries: canaries }
+        // An event that comes again finds a submission that is claimed, or has ended; and its claim is committed after that of
+        // the event.
+        let jobs = parts.jobs();
+        let settings = Settings { idle: IDLE, ..jobs.settings };
+        let jobs = ConsumerParts { rows: jobs.rows.unawaited(), settings, ..jobs };
+        Self { consumer: Consumer::start(jobs, listener), _canaries: canaries }
     }
 }
 

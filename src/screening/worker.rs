@@ -36,7 +36,7 @@ use crate::gateway::git::Git;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::{Ending, Retries};
 use crate::kernel::jobs::works::{self, Bounds, Work};
-use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use crate::kernel::rows::{Kinds, Row};
 use crate::kernel::tasks::Tasks;
 use crate::ops::gate::Gate;
@@ -158,7 +158,7 @@ fn consumer(tools: &Tools, from: State, most: usize, listener: Listener) -> Cons
         rows: (*tools.store).clone(),
         from,
         kinds: Kinds::Only(vec!["live"]),
-        settings: Settings { most, lease: LEASE, poll: POLL, retries },
+        settings: Settings { most, lease: LEASE, poll: POLL, retries, idle: IDLE },
         clock: Arc::clone(&tools.clock),
         rng: Arc::clone(&tools.rng),
         observer: Arc::new(JournalObserver),

@@ -537,7 +537,7 @@ async fn written(
     store: &UploadStore,
     id: Uuid,
     by: By<'_>,
-    decide: impl Fn(&Row<Upload>) -> Result<Write<Upload>, Problem>,
+    decide: impl Fn(&Row<Upload>) -> Result<Write<Upload>, Problem> + Sync,
 ) -> Result<bool, Problem> {
     let written = store.pool().transaction("upload_command", async |tx| {
         let held = store.hold(&tx, &[id]).await?;

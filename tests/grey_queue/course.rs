@@ -11,7 +11,7 @@ use maple_router::grey_queue::table::{GreyQueue, State};
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::jobs::works::{self, Bounds, Work as _};
-use maple_router::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use maple_router::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use maple_router::kernel::rows::{Kinds, Row};
 use maple_router::kernel::subject::{Evidence, Looked, Remedy, Subject};
 use maple_router::ops::clock::SystemClock;
@@ -249,7 +249,13 @@ async fn while_the_gate_is_shut_nothing_is_begun() {
             rows: (*bench.store).clone(),
             from: State::Processing,
             kinds: Kinds::AllBut(Vec::new()),
-            settings: Settings { most: 4, lease: LEASE, poll: Duration::from_millis(20), retries: RETRIES },
+            settings: Settings {
+                most: 4,
+                lease: LEASE,
+                poll: Duration::from_millis(20),
+                retries: RETRIES,
+                idle: IDLE,
+            },
             clock: Arc::new(SystemClock),
             rng: Arc::new(Rng::seeded(3)),
             observer: Arc::new(maple_router::grey_queue::journal::JournalObserver),

@@ -11,7 +11,7 @@ use maple_router::grey_queue::table::State;
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::jobs::works::{self, Bounds};
-use maple_router::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use maple_router::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use maple_router::kernel::rows::Kinds;
 use maple_router::kernel::subject::{Remedy, Subject};
 use maple_router::ops::clock::SystemClock;
@@ -105,6 +105,7 @@ async fn each_success_is_one_change_and_no_chain_is_broken() {
                         lease: Duration::from_secs(5),
                         poll: Duration::from_millis(50),
                         retries,
+                        idle: IDLE,
                     },
                     clock: Arc::new(SystemClock),
                     rng: Arc::new(Rng::seeded(1_000 + n)),

@@ -93,7 +93,7 @@ impl Forms {
         let over = store.over().await.expect("asked");
         assert!(!store.decided(from, over).await.expect("read").is_empty());
         assert_eq!(store.standing().await.expect("read").drifted, 0);
-        let read = async |tx: &Transaction| Ok(self.publisher.store.rows_of(tx, FORM).await?);
+        let read = async |tx: Transaction| Ok(self.publisher.store.rows_of(&tx, FORM).await?);
         assert!(self.publisher.answered("version_rows", read).await.expect("read").is_some());
     }
 
@@ -107,7 +107,7 @@ impl Forms {
     /// Keeps a signature, whatever it counts for.
     async fn sign(&self, version: Uuid) {
         let new = NewSignature { version, key: "SHA256:k", signature: "s", actor: "operator:zoe" };
-        let sign = async |tx: &Transaction| Ok(self.publisher.store.sign(tx, &new).await?);
+        let sign = async |tx: Transaction| Ok(self.publisher.store.sign(&tx, &new).await?);
         assert!(self.publisher.answered("version_sign", sign).await.expect("kept"));
     }
 

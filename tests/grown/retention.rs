@@ -99,7 +99,7 @@ impl Retention {
         &self,
         run: i64,
         ids: &[Uuid],
-        decide: impl Fn(decide::Known) -> Option<Transition<Blob>>,
+        decide: impl Fn(decide::Known) -> Option<Transition<Blob>> + Sync,
     ) -> usize {
         let written = self.collector.pool().keyed_transaction("gc_mark", async |tx| {
             let known = self.collector.known(&tx, ids).await?;

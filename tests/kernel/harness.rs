@@ -9,7 +9,7 @@ use maple_router::db::{DbError, Pool, PoolOptions};
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::jobs::works::{self, Bounds};
-use maple_router::kernel::jobs::{Consumer, ConsumerParts, Observer, Settings};
+use maple_router::kernel::jobs::{Consumer, ConsumerParts, IDLE, Observer, Settings};
 use maple_router::kernel::rows::{Kinds, Row, Rows, Woken, Write};
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
@@ -145,7 +145,7 @@ fn consumer(rows: &Rows<Parcel>, from: State) -> Consumer<Parcel> {
         max: Duration::from_millis(50),
         doublings: 1,
     };
-    let settings = Settings { most: 16, lease: LEASE, poll: Duration::from_millis(100), retries };
+    let settings = Settings { most: 16, lease: LEASE, poll: Duration::from_millis(100), retries, idle: IDLE };
     let parts = ConsumerParts {
         rows: rows.clone(),
         from,

@@ -149,6 +149,34 @@ async fn attempts_are_given_back_kept_or_started_anew() {
 }
 
 #[tokio::test]
+async fn claims_and_ends_wait_for_the_disk_unless_their_rows_need_not() {
+    let bench = Bench::new().await;
+    bench
+        .alter(
+            "CREATE TABLE public.waits (n bigint GENERATED ALWAYS AS IDENTITY, setting text);
+            CREATE FUNCTION public.note_wait() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+              INSERT INTO public.waits (setting) VALUES (current_setting('synchronous_commit'));
+              RETURN NULL;
+            END $$;
+            CREATE TRIGGER note_wait AFTER UPDATE ON router.parcels FOR EACH ROW EXECUTE FUNCTION public.note_wait()",
+        )
+        .await;
+    for (rows, expected) in [(bench.rows.clone(), "on on"), (bench.rows.clone().unawaited(), "off off")] {
+        let (id, token) = (bench.order("a").await, Uuid::from_u128(5));
+        let taken = rows.claim(State::Ordered, &ALL, 10, LEASE, token).await.expect("claimed");
+        assert_eq!(taken.iter().map(|row| row.id).collect::<Vec<_>>(), [id]);
+        let release = Transition::of(State::Packing, Command::Release, Who::WORKER).expect("an edge");
+        let write =
+            Write { pause: Some(Duration::from_secs(60)), ..Write::plain(id, Fence::Lease(token), release) };
+        assert_eq!(rows.settle(&[write]).await.expect("settled"), BTreeSet::from([id]));
+        let noted = "WITH d AS (DELETE FROM public.waits RETURNING n, setting)
+            SELECT string_agg(setting, ' ' ORDER BY n) FROM d";
+        let noted: String = bench.eyes.query_one(noted, &[]).await.expect("noted").get(0);
+        assert_eq!(noted, expected);
+    }
+}
+
+#[tokio::test]
 async fn only_rows_of_the_kinds_that_are_asked_for_are_taken() {
     let bench = Bench::new().await;
     let id = bench.order("a").await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::Config;
 use maple_router::db::{Pool, PoolOptions};
-use maple_router::kernel::jobs::Settings;
 use maple_router::kernel::jobs::retries::Retries;
+use maple_router::kernel::jobs::{IDLE, Settings};
 use maple_router::kernel::rows::Kinds;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::rng::Rng;
@@ -100,7 +100,7 @@ impl Bench {
         let poll = Duration::from_millis(50);
         OutboxParts {
             store: self.store.clone(),
-            settings: Settings { most: 1_000, lease: LEASE, poll, retries: RETRIES },
+            settings: Settings { most: 1_000, lease: LEASE, poll, retries: RETRIES, idle: IDLE },
             clock: Arc::new(SystemClock),
             rng: Arc::new(Rng::seeded(7)),
             others: Vec::new(),

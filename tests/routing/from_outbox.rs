@@ -42,6 +42,29 @@ fn count(scene: &Scene, event: &str) -> usize {
 }
 
 #[tokio::test]
+async fn events_do_not_wait_for_the_disk_and_what_is_done_for_them_does() {
+    let scene = scene(&[form()], "").await;
+    let owner = scene.stage.database.superuser().await.expect("a connection");
+    let note = "CREATE TABLE public.waits (of text, setting text);
+        CREATE FUNCTION public.note_wait() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+          INSERT INTO public.waits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit'));
+          RETURN NULL;
+        END $$;
+        CREATE TRIGGER note_wait AFTER UPDATE ON router.outbox FOR EACH ROW EXECUTE FUNCTION public.note_wait();
+        CREATE TRIGGER note_wait AFTER UPDATE ON public.submissions FOR EACH ROW EXECUTE FUNCTION public.note_wait()";
+    owner.batch_execute(note).await.expect("noted from now on");
+    let id = insert(&scene, &SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    let delivered = "SELECT EXISTS (SELECT FROM router.outbox WHERE state = 'delivered')";
+    scene.until("settled", async || owner.query_one(delivered, &[]).await.expect("a row").get(0)).await;
+    let noted = "SELECT DISTINCT of, setting FROM public.waits ORDER BY 1, 2";
+    let noted = owner.query(noted, &[]).await.expect("rows");
+    let noted: Vec<(&str, &str)> = noted.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(noted, [("outbox", "off"), ("submissions", "on")]);
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn submissions_are_routed_and_the_broker_receives_nothing() {
     let scene = scene(&[form()], "").await;
     for id in ready(&scene, 20).await {

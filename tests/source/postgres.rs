@@ -9,9 +9,9 @@ use devkit::postgres::{Cluster, CuttingProxy, TestDatabase, Variant};
 use futures::FutureExt as _;
 use maple_router::config::Config;
 use maple_router::db::PoolOptions;
-use maple_router::kernel::jobs::Settings;
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
+use maple_router::kernel::jobs::{IDLE, Settings};
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
@@ -88,6 +88,7 @@ impl Outbox {
                 max: Duration::from_millis(800),
                 doublings: 1,
             },
+            idle: IDLE,
         };
         let rng = Arc::new(Rng::seeded(Uuid::new_v4().as_u64_pair().0));
         let listener = Listener::start(CHANNEL, place.database.clone(), PoolOptions::new(clock.clone()));

@@ -14,7 +14,7 @@ use maple_router::gateway::objects::store::ObjectStore;
 use maple_router::kernel::jobs::listener::Listener as Notifications;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::jobs::works::{self, Bounds};
-use maple_router::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use maple_router::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use maple_router::kernel::rows::Kinds;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
@@ -200,8 +200,13 @@ impl Scene {
             max: Duration::from_millis(200),
             doublings: 1,
         };
-        let settings =
-            Settings { most: 2, lease: Duration::from_secs(10), poll: Duration::from_millis(200), retries };
+        let settings = Settings {
+            most: 2,
+            lease: Duration::from_secs(10),
+            poll: Duration::from_millis(200),
+            retries,
+            idle: IDLE,
+        };
         let parts = ConsumerParts {
             rows: (*self.commands.store).clone(),
             from: State::PendingCommit,

@@ -126,7 +126,7 @@ impl Credentials {
         &self,
         link: &KeyedDigest,
         old: Option<&KeyedDigest>,
-        session: impl Fn(&str) -> Option<(KeyedDigest, Duration)>,
+        session: impl Fn(&str) -> Option<(KeyedDigest, Duration)> + Sync,
     ) -> Result<Option<String>, DbError> {
         self.pool
             .keyed_transaction("desk_login", async |tx| {
@@ -155,7 +155,7 @@ impl Credentials {
         &self,
         kind: Kind,
         digest: &KeyedDigest,
-        is_used: impl Fn(&Found) -> bool,
+        is_used: impl Fn(&Found) -> bool + Sync,
     ) -> Result<Option<Found>, DbError> {
         self.pool
             .keyed_transaction("desk_visitor", async |tx| {

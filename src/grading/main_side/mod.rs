@@ -24,7 +24,7 @@ use crate::gateway::signed_url::UrlSigner;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
 use crate::kernel::jobs::works::{self, Bounds};
-use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use crate::kernel::rows::Kinds;
 use crate::kernel::tasks::Tasks;
 use crate::ops::gate::Gate;
@@ -115,7 +115,7 @@ fn consumer(tools: &MainTools, listener: Listener) -> Consumer<Grading> {
         rows: (*tools.store).clone(),
         from: State::Pending,
         kinds: Kinds::Only(vec!["live"]),
-        settings: Settings { most: MOST, lease: LEASE, poll: POLL, retries },
+        settings: Settings { most: MOST, lease: LEASE, poll: POLL, retries, idle: IDLE },
         clock: Arc::clone(&tools.clock),
         rng: Arc::clone(&tools.rng),
         observer: Arc::new(MainObserver),

@@ -26,7 +26,7 @@ use super::queue::Queue;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
 use crate::kernel::jobs::works::{self as kernel_works, Bounds, Work};
-use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
+use crate::kernel::jobs::{Consumer, ConsumerParts, IDLE, Settings};
 use crate::kernel::rows::Kinds;
 use crate::kernel::tasks::Tasks;
 use crate::ops::gate::Gate;
@@ -167,7 +167,7 @@ fn spawn<W: Work<Of = Job> + 'static>(
             rows: (*tools.store).clone(),
             from,
             kinds: Kinds::Only(vec!["live"]),
-            settings: Settings { most, lease: LEASE, poll: POLL, retries },
+            settings: Settings { most, lease: LEASE, poll: POLL, retries, idle: IDLE },
             clock: Arc::clone(&tools.clock),
             rng: Arc::clone(&tools.rng),
             observer: Arc::new(JobObserver),

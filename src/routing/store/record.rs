@@ -71,11 +71,11 @@ impl Store {
     }
 
     /// Decides on one row under its lock and writes the change; `None` where there is no such row.
-    async fn write_one<T>(
+    async fn write_one<T: Send>(
         &self,
         name: &'static str,
         id: Uuid,
-        decide: impl Fn(&mut Draft) -> T,
+        decide: impl Fn(&mut Draft) -> T + Sync,
     ) -> Result<Option<T>, DbError> {
         self.pool
             .keyed_transaction(name, async |tx| {

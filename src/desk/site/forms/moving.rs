@@ -187,6 +187,7 @@ impl Give {
         let reason = reason.as_deref();
         versions
             .answered("desk_version", async |tx| {
+                let tx = &tx;
                 if let Some((key, request)) = &repeat {
                     match once(tx, &user, key, request).await? {
                         Once::Kept(kept) => return followed(&kept.response).map(Outcome::Done),
