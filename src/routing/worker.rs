@@ -329,6 +329,11 @@ impl Worker {
         self.mails.ahead(most)
     }
 
+    /// The number of mails whose intents can be recorded with their claims now; `None`: no claim waits for that.
+    pub fn free_ahead(&self) -> Option<usize> {
+        self.mails.free_ahead()
+    }
+
     /// What carries actions of this type out; none without a help desk.
     fn carrier(&self, action_type: ActionType) -> Option<Carrier<'_>> {
         match action_type {

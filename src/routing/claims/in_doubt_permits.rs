@@ -18,6 +18,9 @@ use crate::ports::Outcome;
 
 /// Mails per connection while the relay is fast.
 const PER_CONNECTION: u32 = 8;
+/// Parts of a connection, of which a mail takes as many as leave room for the others: divided by each number of mails up to
+/// [`PER_CONNECTION`] without a rest.
+const PARTS: u32 = 840;
 /// Mails per connection otherwise: one being sent, and one being recorded.
 const PER_SLOW_CONNECTION: u32 = 2;
 /// Longest wait, about, of a mail with an intent for its connection.
@@ -47,7 +50,7 @@ impl InDoubtPermits {
     #[must_use]
     pub fn beside(connections: usize) -> Self {
         let connections = connections.max(1);
-        let permits = Arc::new(Semaphore::new(connections * PER_CONNECTION as usize));
+        let permits = Arc::new(Semaphore::new(connections * PARTS as usize));
         Self { permits, connections, send: Arc::default() }
     }
 
@@ -61,9 +64,7 @@ impl InDoubtPermits {
     pub async fn permit(&self, after_its_connection: bool) -> InDoubtPermit {
         let per_connection =
             if after_its_connection { PER_SLOW_CONNECTION } else { per_connection(*self.send()) };
-        // A slow relay's mail takes up to four permits instead of one.
-        let room = PER_CONNECTION.div_ceil(per_connection);
-        match Arc::clone(&self.permits).acquire_many_owned(room).await {
+        match Arc::clone(&self.permits).acquire_many_owned(PARTS / per_connection).await {
             Ok(permits) => InDoubtPermit { ahead: per_connection > PER_SLOW_CONNECTION, _permits: permits },
             // The semaphore is never closed; if it were, there would be no permit for ever.
             Err(_) => std::future::pending().await,
@@ -72,13 +73,20 @@ impl InDoubtPermits {
 
     /// A permit for a mail whose intent is recorded before it has its connection, if one is free and the relay is fast.
     pub fn try_ahead(&self) -> Option<InDoubtPermit> {
-        let per_connection = per_connection(*self.send());
-        if per_connection <= PER_SLOW_CONNECTION {
-            return None;
-        }
-        let permits =
-            Arc::clone(&self.permits).try_acquire_many_owned(PER_CONNECTION.div_ceil(per_connection)).ok()?;
+        let permits = Arc::clone(&self.permits).try_acquire_many_owned(self.parts_ahead()?).ok()?;
         Some(InDoubtPermit { ahead: true, _permits: permits })
+    }
+
+    /// The number of mails that [`Self::try_ahead`] has permits for at this moment; `None`: the relay is slow, or not known.
+    #[must_use]
+    pub fn free_ahead(&self) -> Option<usize> {
+        Some(self.permits.available_permits() / self.parts_ahead()? as usize)
+    }
+
+    /// Parts of a connection that a mail takes whose intent is recorded before it has one; `None` where that is not done.
+    fn parts_ahead(&self) -> Option<u32> {
+        let per_connection = per_connection(*self.send());
+        (per_connection > PER_SLOW_CONNECTION).then(|| PARTS / per_connection)
     }
 
     /// Notes the duration of a send with these outcomes. Only accepted mail shows how fast the relay is: a refusal may come
@@ -150,8 +158,15 @@ mod tests {
         assert_eq!(after_its_connection.len(), 6, "who must have a connection first");
         assert!(after_its_connection.iter().all(|permit| !permit.ahead));
         drop(after_its_connection);
+        (0..60).for_each(|_| in_doubt_permits.sent(&taken(), 35 * MS));
+        assert_eq!(in_doubt_permits.free_ahead(), Some(15), "five of each");
+        assert_eq!(permits(&in_doubt_permits, false).len(), 15);
+        let ahead: Vec<_> = std::iter::from_fn(|| in_doubt_permits.try_ahead()).take(4).collect();
+        assert_eq!(in_doubt_permits.free_ahead(), Some(11));
+        drop(ahead);
         (0..30).for_each(|_| in_doubt_permits.sent(&taken(), 500 * MS));
         assert_eq!(permits(&in_doubt_permits, false).len(), 6, "it has become slow");
+        assert_eq!(in_doubt_permits.free_ahead(), None);
     }
 
     #[test]

@@ -39,10 +39,12 @@ impl Receiver {
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: a single submission goes at once, and
     /// under load the next batch gathers while this one commits, and while those in work keep the relay busy.
     pub(super) fn claim_what_fits(&mut self) {
+        let (waiting, working) = (self.pending.claimable(), self.working.len());
         let slots = self.slots.under(self.state, self.bounds.get().max_in_flight);
+        // A mail without a permit now would have its intent recorded later, by a write of its own.
+        let slots = self.worker.free_ahead().map_or(slots, |free| slots.min(working + free));
         let busy = self.worker.mails.in_doubt_permits.busy();
         let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
-        let (waiting, working) = (self.pending.claimable(), self.working.len());
         let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
         if self.claiming.is_some()
             || worth == 0

@@ -51,6 +51,11 @@ impl Mails {
         std::iter::from_fn(next).take(most).collect()
     }
 
+    /// The number of mails that [`Self::ahead`] has permits for now; `None`: connections come first, or the relay is slow.
+    pub(super) fn free_ahead(&self) -> Option<usize> {
+        if self.is_in_turn() { None } else { self.in_doubt_permits.free_ahead() }
+    }
+
     /// Whether a mail needs its connection before its intent: under a rate limit, and wherever doubt is put on hold, because
     /// a crash between intent and send would make a failure of the mail.
     fn is_in_turn(&self) -> bool {
