@@ -3,8 +3,8 @@
 //! The file is read once and tried at once, so that a wrong one stops the start and not the first mail. The key is
 //! never shown: errors name the path, and no `Debug` has it.
 //!
-//! google-cloud-auth has such a signer too, but reads and checks the key anew for each signature, which takes longer than to
-//! sign. So this one is ours, an implementation of the crate's [`SigningProvider`].
+//! google-cloud-auth has such a signer too, but reads and checks the key anew for each signature, which takes about as long as
+//! to sign. So this one is ours, an implementation of the crate's [`SigningProvider`].
 
 use std::fmt;
 use std::path::Path;

@@ -108,6 +108,9 @@ mod tests {
     #[test]
     fn lines_end_one_way() {
         assert_eq!(lines("a\r\nb\rc\nd\r\r\ne\u{85}f"), "a\nb\nc\nd\n\ne\nf");
+        for clean in ["", "a\tb\n\nc ~", "Grüße\n日本語"] {
+            assert_eq!(lines(clean), clean);
+        }
         assert_eq!(lines("tab\tkept\0nul gone\u{1b}[31m"), "tab\tkeptnul gone[31m");
     }
 
