@@ -267,7 +267,7 @@ impl<L: Stored> Claiming<L> {
                     continue;
                 }
             };
-            // To claim in vain costs ten times a look, and where some have come the next may not be here yet.
+            // A claim in vain is a transaction, a look one read; and where some have come the next may not be here yet.
             expected = taken == Taken::All;
             if expected {
                 continue;

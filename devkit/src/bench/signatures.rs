@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// What is signed of a V4 URL: algorithm, instant, scope, and the digest of the request.
+/// The string to sign of a V4 URL: algorithm, instant, scope, and the digest of the request.
 const STRING_TO_SIGN: &str = "GOOG4-RSA-SHA256\n20261122T100000Z\n20261122/auto/storage/goog4_request\n\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 

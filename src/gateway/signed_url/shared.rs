@@ -22,7 +22,7 @@ const PART_OF_LIFE: u32 = 24;
 /// The links that were made last.
 pub(super) struct SharedLinks(Mutex<LruCache<Key, Made>>);
 
-/// What a link is for: all of a request but the time for which it is to work.
+/// The identity of a link: all of a request but the time for which it is to work.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     bucket: String,

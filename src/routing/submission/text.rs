@@ -31,7 +31,7 @@ pub(crate) fn one_line(text: &str) -> String {
 ///
 /// A bare CR must not reach SMTP: relays disagree about what it ends.
 pub(crate) fn lines(text: &str) -> String {
-    // Nearly every text is so, and long.
+    // Nearly every text is plain, and long.
     if text.bytes().fold(true, |plain, byte| plain & matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return text.to_owned();
     }
