@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -178,13 +179,12 @@ impl Receiver {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 () = gate.changed_from(self.state) => {}
-                Some(done) = self.tasks.join_next_with_id() => self.done(done),
+                Some(done) = self.tasks.join_next_with_id() => self.done_with_those_behind(done),
                 Some(task) = self.given_back.1.recv() => self.set_aside(task),
                 () = until(&*clock, due) => self.pending.wake_due(clock.monotonic()),
                 Some(id) = self.found.recv(), if self.pending.submissions() < self.bounds.get().max_waiting => self.pending.find(id),
-                incoming = source.next(), if room => match incoming {
-                    Ok(incoming) => self.take(incoming),
-                    Err(error) => break Err(error),
+                incoming = source.next(), if room => if let Err(error) = self.take_with_those_behind(incoming, source) {
+                    break Err(error);
                 },
                 () = clock.sleep(ROUND) => {}
             }
@@ -194,7 +194,7 @@ impl Receiver {
         let mut unanswered = self.pending.take_unanswered();
         self.pending.give_back();
         while let Some(done) = self.tasks.join_next_with_id().await {
-            self.done(done);
+            self.done_with_those_behind(done);
         }
         unanswered.extend(self.pending.take_unanswered());
         if let Err(error) = self.worker.let_go(&unanswered).await {
@@ -227,6 +227,21 @@ impl Receiver {
         }
     }
 
+    /// Takes in a message, and those behind it that are here already: a round for each costs more than the message.
+    fn take_with_those_behind(
+        &mut self,
+        first: Result<Incoming, SourceError>,
+        source: &mut dyn EventSource,
+    ) -> Result<(), SourceError> {
+        let mut next = Some(first);
+        while let Some(incoming) = next {
+            self.take(incoming?);
+            let room = self.pending.events() < self.bounds.get().max_waiting;
+            next = if room { source.next().now_or_never() } else { None };
+        }
+        Ok(())
+    }
+
     /// Takes one message in (protocol §1).
     fn take(&mut self, incoming: Incoming) {
         let Incoming { message_id, published_at, delivery_attempt, attributes, data, settle } = incoming;
@@ -251,6 +266,16 @@ impl Receiver {
                 self.pending.remember(event.submission_id, published_at, settle);
             }
         }
+    }
+
+    /// Takes in a task's result, and those of others that have ended already.
+    fn done_with_those_behind(&mut self, first: Result<(Id, Done), JoinError>) {
+        let mut next = Some(first);
+        while let Some(done) = next {
+            self.done(done);
+            next = self.tasks.try_join_next_with_id();
+        }
+        metrics::in_flight(self.working.len());
     }
 
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
@@ -291,7 +316,6 @@ impl Receiver {
                 }
             }
         }
-        metrics::in_flight(self.working.len());
     }
 
     /// Sets work aside whose record the database refuses: other submissions get its slot and its share of `max_waiting`. The

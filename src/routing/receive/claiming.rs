@@ -207,8 +207,9 @@ impl Receiver {
                 let intents = Some(intents).filter(|keys| !keys.is_empty()).zip(permits.pop());
                 let context =
                     ClaimContext { content, intents, slot: Some(Slot::of(self.given_back.0.clone())) };
-                let task =
-                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, context).await) });
+                // On the heap, since a task's future is moved when it is spawned, polled first and ended, and this one is large.
+                let work = Box::pin(async move { worker.route(claim, ledger, context).await });
+                let task = self.tasks.spawn(async move { Done::Work(work.await) });
                 self.working.insert(task.id(), id);
             }
             Claimed::Dropped(why) => {
