@@ -22,12 +22,17 @@ async fn busy(source: Source, others: usize) -> (Scene, Uuid, Vec<Uuid>) {
             .await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
-    scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    on_their_way(&scene, 1).await;
     let mut waiting = Vec::new();
     for _ in 0..others {
         waiting.push(scene.submit(&SubmissionSeed::of("f")).await.id);
     }
     (scene, slow, waiting)
+}
+
+/// Waits until the relay has this many mails with their final dot: an intent is recorded before, and a stop may come between.
+async fn on_their_way(scene: &Scene, mails: u64) {
+    scene.until("the final dots", async || scene.stage.relay.counters().dots >= mails).await;
 }
 
 async fn claimed(scene: &Scene, ids: &[Uuid]) -> usize {
@@ -73,9 +78,7 @@ async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(
     for _ in 0..6 {
         ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
     }
-    for id in &ids {
-        scene.await_row(*id, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
-    }
+    on_their_way(&scene, 6).await;
     assert!(scene.router.stop().await.expect("stops").success(), "{}", scene.router.log());
     for id in &ids {
         let row = scene.row(*id).await;
@@ -174,7 +177,7 @@ async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way(sou
         scene.stage.relay.clear_rules();
         scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(15)));
         let stuck = scene.submit(&SubmissionSeed::of("slow")).await.id;
-        scene.await_row(stuck, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+        on_their_way(&scene, 2).await;
         scene.router.signal("TERM").await.expect("sent");
         scene.await_line("stop", |line| line["event"] == "stopping").await;
         assert!(scene.router.end().expect("asked").is_none(), "it waits for what is being sent");
