@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use lettre::Message;
 use lettre::address::{Address, Envelope};
 use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType, Date};
-use lettre::message::{Body, MultiPart, SinglePart};
+use lettre::message::{Body, MultiPart, MultiPartBuilder, SinglePart};
 use sha2::{Digest, Sha256};
 
 use super::body::Bodies;
@@ -45,14 +45,13 @@ pub(super) fn assemble(
     let boundary = boundary(message_id, &bodies);
     let text = part(SinglePart::builder().header(ContentType::TEXT_PLAIN), bodies.text);
     let between_parts = format!("=_mixed_{boundary}");
-    let mixed = MultiPart::mixed().boundary(between_parts.clone());
+    let mixed = multipart(input, "mixed", &between_parts)?;
     let content = match bodies.html {
         None => mixed.singlepart(text),
         Some(html) => {
             let html = part(SinglePart::builder().header(ContentType::TEXT_HTML), html);
             mixed.multipart(
-                MultiPart::alternative()
-                    .boundary(format!("=_alternative_{boundary}"))
+                multipart(input, "alternative", &format!("=_alternative_{boundary}"))?
                     .singlepart(text)
                     .singlepart(html),
             )
@@ -82,6 +81,13 @@ pub(super) fn assemble(
         return Ok(ports::Message::text(message));
     }
     with_files(message, &between_parts, input.files).map_err(|why| ComposeFault::unbuildable(input, why))
+}
+
+/// Parts between a boundary. The library's own constructors make a random boundary first, and parse the type three times.
+fn multipart(input: &ComposeInput<'_>, kind: &str, boundary: &str) -> Result<MultiPartBuilder, ComposeFault> {
+    let content_type = ContentType::parse(&format!("multipart/{kind}; boundary=\"{boundary}\""))
+        .map_err(|fault| ComposeFault::unbuildable(input, fault))?;
+    Ok(MultiPart::builder().header(content_type))
 }
 
 /// The message with files as its last parts: what ended it ends it behind them.

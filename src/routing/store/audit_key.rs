@@ -62,6 +62,11 @@ impl AuditKey {
     #[must_use]
     pub fn sealed(&self, detail: &Value) -> Value {
         let mut detail = detail.clone();
+        self.seal(&mut detail);
+        detail
+    }
+
+    fn seal(&self, detail: &mut Value) {
         if let Some(Value::Object(recipient)) = detail.get_mut(RECIPIENT)
             && let Some(plain) = recipient.remove(PLAIN)
         {
@@ -69,20 +74,14 @@ impl AuditKey {
             recipient.insert("hmac".to_owned(), digest.into());
             recipient.insert("key".to_owned(), self.name().into());
         }
-        detail
     }
 
     /// Audit rows, `[{action, detail}]`, with every detail sealed.
     #[must_use]
     pub fn sealed_rows(&self, rows: &[Value]) -> Vec<Value> {
-        let seal = |row: &Value| {
-            let mut row = row.clone();
-            if let Some(detail) = row.get_mut("detail") {
-                *detail = self.sealed(detail);
-            }
-            row
-        };
-        rows.iter().map(seal).collect()
+        let mut rows = rows.to_vec();
+        rows.iter_mut().filter_map(|row| row.get_mut("detail")).for_each(|detail| self.seal(detail));
+        rows
     }
 }
 
