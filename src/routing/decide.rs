@@ -323,11 +323,18 @@ pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: 
     open
 }
 
-/// Deliveries of the first mail whose intent a claim may record at once (protocol §3): all open ones of the first action, if
-/// that is a mail, every address is usable and nothing is in doubt. None otherwise: then another step precedes the mail.
+/// [`next_mail`] of a claim that has tried nothing yet.
 #[must_use]
 pub fn first_mail(ledger: &Ledger, token: &str) -> Vec<String> {
-    let Some(order) = next_action(ledger, &BTreeSet::new()) else { return Vec::new() };
+    next_mail(ledger, &BTreeSet::new(), token)
+}
+
+/// Deliveries of the next mail whose intent a claim, or the record of the mail before, may record at once (protocol §3): all
+/// open ones of the next action, if that is a mail, every address is usable and nothing is in doubt. None otherwise: then
+/// another step precedes the mail.
+#[must_use]
+pub fn next_mail(ledger: &Ledger, tried: &BTreeSet<i32>, token: &str) -> Vec<String> {
+    let Some(order) = next_action(ledger, tried) else { return Vec::new() };
     let is_mail = |action: &PlannedAction| action.action_order == order && action.action_type.is_email();
     let open = open_deliveries(ledger, order, token, InDoubt::Resend);
     let is_usable = |key: &String| !key.contains("|!");

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use pass::{SpoolPass, Try};
@@ -26,6 +25,7 @@ pub use sheet::Sheet;
 use self::kept::{Kept, Part};
 use super::journal;
 use super::store::Store;
+use super::submission::outcome::Entries;
 use crate::db::DbError;
 use crate::ops::state_dir::StateDir;
 use crate::ports::Clock;
@@ -99,9 +99,10 @@ impl Spool {
 
     /// Watches over the record of one send's facts; without facts this does nothing.
     #[must_use]
-    pub fn watch<'a>(&'a self, id: Uuid, token: &str, facts: &Map<String, Value>) -> Watched<'a> {
-        let sheet = Sheet::of(id, token, facts);
-        Watched { spool: self, sheet, kept: AtomicBool::new(false), logged: AtomicBool::new(false) }
+    pub fn watch<'a>(&'a self, id: Uuid, token: &'a str, entries: &Arc<Entries>) -> Watched<'a> {
+        let entries = Arc::clone(entries);
+        let (kept, logged) = (AtomicBool::new(false), AtomicBool::new(false));
+        Watched { spool: self, id, token, entries, kept, logged }
     }
 
     fn fault(&self, source: io::Error) -> SpoolError {
@@ -113,7 +114,9 @@ impl Spool {
 #[derive(Debug)]
 pub struct Watched<'a> {
     spool: &'a Spool,
-    sheet: Option<Sheet>,
+    id: Uuid,
+    token: &'a str,
+    entries: Arc<Entries>,
     /// The spool file exists.
     kept: AtomicBool,
     /// The failure to write the file was logged.
@@ -126,7 +129,7 @@ impl Watched<'_> {
     /// # Errors
     /// Errors of `recording`.
     pub async fn over<T>(&self, recording: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
-        if self.sheet.is_none() {
+        if !self.has_facts() {
             return recording.await;
         }
         futures::pin_mut!(recording);
@@ -147,13 +150,13 @@ impl Watched<'_> {
     /// Whether there are facts.
     #[must_use]
     pub fn has_facts(&self) -> bool {
-        self.sheet.is_some()
+        !self.entries.facts.is_empty()
     }
 
     /// Number of facts.
     #[must_use]
     pub fn facts(&self) -> usize {
-        self.sheet.as_ref().map_or(0, |sheet| sheet.facts.len())
+        self.entries.facts.len()
     }
 
     /// Whether the facts lie in the spool.
@@ -164,7 +167,10 @@ impl Watched<'_> {
 
     /// Removes the spool file once the facts stand in the database.
     pub async fn recorded(&self) {
-        let Some(sheet) = self.sheet.as_ref().filter(|_| self.is_kept()) else { return };
+        if !self.is_kept() {
+            return;
+        }
+        let Some(sheet) = self.sheet() else { return };
         let name = sheet.file_name();
         if let Err(error) = self.spool.dir.remove(&name).await {
             // The next pass records the facts once more, and their nonce identifies them.
@@ -175,7 +181,7 @@ impl Watched<'_> {
 
     /// Keeps facts whose row is not visible, and logs whether the row is gone.
     pub async fn without_row(&self, store: &Store) {
-        let Some(sheet) = &self.sheet else { return };
+        let Some(sheet) = self.sheet() else { return };
         self.keep().await;
         if self.is_kept()
             && let Err(error) = self.spool.judge(store, &sheet.file_name()).await
@@ -188,8 +194,16 @@ impl Watched<'_> {
         }
     }
 
+    /// The facts as a file has them; made only where there is one, which is seldom.
+    fn sheet(&self) -> Option<Sheet> {
+        Sheet::of(self.id, self.token, &self.entries.facts)
+    }
+
     async fn keep(&self) {
-        let Some(sheet) = self.sheet.as_ref().filter(|_| !self.kept.load(Ordering::Relaxed)) else { return };
+        if self.is_kept() {
+            return;
+        }
+        let Some(sheet) = self.sheet() else { return };
         match self.spool.dir.write(&sheet.file_name(), sheet.encode()).await {
             Ok(()) => {
                 self.spool.kept.add(sheet.submission_id, &sheet.file_name());

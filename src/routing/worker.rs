@@ -37,7 +37,7 @@ use super::spool::Spool;
 use super::store::{BeginAnswer, Conclusion, Recorded, Store};
 use super::submission::ledger::{FailReason, Ledger};
 use super::submission::outcome::Entries;
-use super::submission::plan::ActionType;
+use super::submission::plan::{ActionType, PlannedAction};
 use crate::backoff::backoff;
 use crate::ops::rng::Rng;
 use crate::ports::{Clock, Outcome};
@@ -129,9 +129,11 @@ impl Worker {
                 },
                 None => Entries::default(),
             };
-            // 5. Record; 6. Finish in the same transaction when nothing is left to try; 7. Settle.
-            match self.record(&mut attempt, &entries).await {
-                Ok(Persisted { value: Recorded::Continue(then), .. }) => ledger = *then,
+            // 5. Record; 6. Finish in the same transaction when nothing is left to try; 7. Settle. Where a mail follows, its
+            // intent (3.) is recorded with the outcomes.
+            let next = self.next_ahead(&attempt, &ledger);
+            match self.record(&mut attempt, entries, next).await {
+                Ok(Persisted { value: Recorded::Continue(goes_on), .. }) => ledger = goes_on.ledger,
                 Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => {
                     return self.settle(&claim, conclusion);
                 }
@@ -327,6 +329,22 @@ impl Worker {
     /// Permits for mails whose intents are recorded with their claims, `most` at most; none where connections come first.
     pub fn ahead(&self, most: usize) -> Vec<InDoubtPermit> {
         self.mails.ahead(most)
+    }
+
+    /// A permit for the mail that comes next, if its intent may be recorded with the outcomes of the one before: as for a
+    /// claim, links come before intents, and a claim whose sends are over gets none.
+    fn next_ahead(&self, attempt: &Attempt<'_>, ledger: &Ledger) -> Option<InDoubtPermit> {
+        let next = decide::next_action(ledger, &attempt.tried)?;
+        let is_mail = |action: &PlannedAction| action.action_order == next && action.action_type.is_email();
+        let has_links = attempt.content.get().is_none_or(|content| !content.attachments.is_empty());
+        if has_links
+            || self.is_over(attempt.claim)
+            || attempt.claim.may_send(self.clock.monotonic()).is_err()
+            || !ledger.plan.iter().any(is_mail)
+        {
+            return None;
+        }
+        self.mails.ahead(1).pop()
     }
 
     /// The number of mails whose intents can be recorded with their claims now; `None`: no claim waits for that.

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use maple_router::ports::Outcome;
-use maple_router::routing::store::{Ahead, BeginAnswer, Claimed, Recorded};
+use maple_router::routing::pause::{Pause, PauseBoard, Pauses, Scope};
+use maple_router::routing::store::{Ahead, BeginAnswer, Claimed, NextMail, Recorded};
 use maple_router::routing::submission::ledger::FailReason;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use serde_json::json;
 
 use super::*;
 
@@ -255,4 +258,76 @@ async fn a_first_mails_intent_comes_with_its_claim_where_nothing_comes_before_it
     let row = bench.row(plain).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("received", 0));
     assert!(!row.ledger.to_string().contains("\"begun\""), "{}", row.ledger);
+}
+
+/// The next mail's intent may be recorded with the outcomes of the one before, in the same version of the row: under the
+/// conditions of a begin, each of which is looked at anew under the lock.
+#[tokio::test]
+async fn a_next_mails_intent_comes_with_the_outcomes_before_it_where_a_begin_would_stand() {
+    let bench = Bench::new().await;
+    let sent = Arc::new(entries("t", "n", &[(A, accepted("1")), (B, accepted("2"))]));
+    let (first, next) = (BTreeSet::from([1]), NextMail { log_position: Some("m".to_owned()) });
+    let record_by = async |store: &Store, id: Uuid, token: &str, next: Option<&NextMail>| {
+        let recorded = store.record_and_begin(scope(id, token, &first), &sent, next.cloned()).await;
+        let goes_on = match recorded.expect("recorded") {
+            Recorded::Continue(goes_on) => Some(*goes_on),
+            Recorded::Concluded(_) | Recorded::Stale | Recorded::NoRow => None,
+        };
+        (goes_on, bench.row(id).await)
+    };
+    let record = async |id, token, next| record_by(&bench.store, id, token, next).await;
+    let begun = || async {
+        let id = bench.claimed("t").await;
+        assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
+        id
+    };
+
+    let id = begun().await;
+    let (goes_on, row) = record(id, "t", Some(&next)).await;
+    let goes_on = goes_on.expect("the second action is open");
+    assert_eq!(goes_on.intents, keys(&[C]));
+    assert!(goes_on.ledger.deliveries[C].intent.is_none(), "as a claim answers it");
+    assert_eq!(
+        (row.entry(A)["state"].as_str(), &row.entry(C)["begun"]["token"]),
+        (Some("accepted"), &json!("t"))
+    );
+    assert_eq!(row.entry(C)["log_mark"], "m");
+    let (goes_on, again) = record(id, "t", Some(&next)).await;
+    assert_eq!(goes_on.expect("it goes on").intents, keys(&[C]), "repeated where its answer was lost");
+    assert_eq!(again.entry(A), row.entry(A));
+
+    let (goes_on, row) = record(begun().await, "t", None).await;
+    assert_eq!(goes_on.expect("it goes on").intents, keys(&[]), "nobody has a permit for it");
+    assert!(row.entry(C).get("begun").is_none());
+
+    for status in ["infected", "pending"] {
+        let id = begun().await;
+        let sql = format!(
+            "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status)
+             VALUES ($1, 'a.pdf', 'b', 'o', '{status}')"
+        );
+        bench.eyes.execute(&sql, &[&id]).await.expect("an attachment");
+        let (goes_on, row) = record(id, "t", Some(&next)).await;
+        assert_eq!(goes_on.expect("it goes on").intents, keys(&[]), "{status}: a begin says why not");
+        assert_eq!(row.entry(A)["state"], "accepted", "{status}: facts stand");
+        assert!(row.entry(C).get("begun").is_none(), "{status}");
+    }
+
+    let domain = C.split_once('@').expect("an address").1.to_owned();
+    let pause = Pause {
+        scope: Scope::Destination(domain),
+        since: Timestamp::UNIX_EPOCH,
+        until: None,
+        reason: "why".to_owned(),
+        actor: "operator:alice".to_owned(),
+    };
+    let paused = PauseBoard::of(Pauses::in_force([pause], Timestamp::UNIX_EPOCH));
+    let paused = bench.store.clone().with_pauses(paused);
+    let (goes_on, row) = record_by(&paused, begun().await, "t", Some(&next)).await;
+    assert_eq!(goes_on.expect("it goes on").intents, keys(&[]), "its destination is paused");
+    assert!(row.entry(C).get("begun").is_none());
+
+    let (goes_on, row) = record(begun().await, "another", Some(&next)).await;
+    assert!(goes_on.is_none(), "the claim is not ours");
+    assert!(row.entry(C).get("begun").is_none());
 }

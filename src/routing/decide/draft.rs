@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use self::ends::{Conclusion, Ending, Recorded};
+pub use self::ends::{Conclusion, Ending, GoesOn, Recorded};
 
 use crate::kernel::Transition;
 use crate::routing::submission::ledger::{Ledger, LedgerFault, VERSION};

@@ -36,8 +36,9 @@ use group::Group;
 
 pub use begin::BeginAnswer;
 pub use claim::{Ahead, ClaimRequest, Claimed};
-pub use record::{Conclusion, Merged, RecordScope, Recorded};
+pub use record::{Conclusion, GoesOn, Merged, RecordScope, Recorded};
 pub use replay::Replayed;
+pub use writing::NextMail;
 
 use tokio_postgres::Row;
 

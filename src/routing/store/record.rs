@@ -5,6 +5,7 @@
 //! when the claim beside it is lost.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::group::Rows;
-use super::writing::{Record, Writing, Written, readable};
+use super::writing::{NextMail, Record, Writing, Written, readable};
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
@@ -22,7 +23,7 @@ use crate::routing::submission::ledger::{FailReason, Finished};
 use crate::routing::submission::outcome::Entries;
 use crate::routing::table::Status;
 
-pub use crate::routing::decide::draft::{Conclusion, Recorded};
+pub use crate::routing::decide::draft::{Conclusion, GoesOn, Recorded};
 
 /// The outcome of facts that came without their claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +60,24 @@ impl Store {
     /// # Errors
     /// [`DbError`]: unknown whether it stands; repeat it as it is, a fact is recognised by its nonce.
     pub async fn record(&self, scope: RecordScope<'_>, entries: &Entries) -> Result<Recorded, DbError> {
+        self.record_and_begin(scope, &Arc::new(entries.clone()), None).await
+    }
+
+    /// [`Self::record`]; where the claim goes on with a mail, that mail's intent is recorded with the outcomes, as a begin
+    /// would: the claim stands, the deliveries are open and unpaused, and every attachment is clean at that moment (P6). One
+    /// row version says both.
+    ///
+    /// # Errors
+    /// The errors of [`Self::record`].
+    pub async fn record_and_begin(
+        &self,
+        scope: RecordScope<'_>,
+        entries: &Arc<Entries>,
+        next: Option<NextMail>,
+    ) -> Result<Recorded, DbError> {
         let RecordScope { id, token, tried, pause, refund } = scope;
         let (token, tried) = (token.to_owned(), tried.clone());
-        let record = Record { id, token, tried, pause, refund, entries: entries.clone() };
+        let record = Record { id, token, tried, pause, refund, entries: Arc::clone(entries), next };
         match self.write(Writing::Record(record)).await? {
             Written::Recorded(recorded) => Ok(recorded),
             Written::BeginAnswer(_) | Written::Hidden => {

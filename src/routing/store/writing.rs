@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::group::{Answers, OfOne, Rows};
@@ -13,8 +14,10 @@ use super::locked::LockedRows;
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
-use crate::routing::decide::draft::{Attachments, BeginAnswer, Change, Ending, Recorded};
-use crate::routing::submission::ledger::LedgerFault;
+use crate::routing::decide;
+use crate::routing::decide::draft::{Attachments, BeginAnswer, Change, Draft, Ending, Recorded};
+use crate::routing::pause::Pauses;
+use crate::routing::submission::ledger::{Ledger, LedgerFault};
 use crate::routing::submission::outcome::Entries;
 
 /// The intents of one action.
@@ -26,6 +29,13 @@ pub(super) struct Beginning {
     pub(super) log_position: Option<String>,
 }
 
+/// A permit is reserved for the mail after the one that is recorded, and the relay is fast (`routing::in_doubt_permits`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextMail {
+    /// Position up to which the relay's log was read by then.
+    pub log_position: Option<String>,
+}
+
 /// One record, as it waits for its transaction.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -34,7 +44,9 @@ pub(super) struct Record {
     pub(super) tried: BTreeSet<i32>,
     pub(super) pause: Duration,
     pub(super) refund: bool,
-    pub(super) entries: Entries,
+    pub(super) entries: Arc<Entries>,
+    /// The next mail, whose intent is recorded too where the claim goes on with one.
+    pub(super) next: Option<NextMail>,
 }
 
 /// A write to one submission.
@@ -62,6 +74,16 @@ impl OfOne for Writing {
     }
 }
 
+impl Writing {
+    /// Whether an intent may be recorded, for which the attachments are read too.
+    fn begins(&self) -> bool {
+        match self {
+            Self::Begin(_) => true,
+            Self::Record(record) => record.next.is_some(),
+        }
+    }
+}
+
 impl Store {
     /// Carries out one write, together with other requests of this moment.
     pub(super) async fn write(&self, writing: Writing) -> Result<Written, DbError> {
@@ -76,8 +98,9 @@ impl Store {
     /// Writes requests in one transaction, named `record` where one of them is a record.
     async fn write_all(&self, all: &[Arc<Writing>], rows: Rows) -> Result<Answers<Written>, DbError> {
         let is_begin = |one: &Arc<Writing>| matches!(**one, Writing::Begin(_));
+        let begins = |one: &Arc<Writing>| one.begins();
         let write = async |tx: Transaction| {
-            let read = if all.iter().any(is_begin) { &self.statements.read_begin } else { sql::READ_LOCKED };
+            let read = if all.iter().any(begins) { &self.statements.read_begin } else { sql::READ_LOCKED };
             self.write_in(&tx, all, rows, read).await
         };
         if all.iter().all(is_begin) {
@@ -106,7 +129,7 @@ impl Store {
             let (written, change) = match &**one {
                 Writing::Begin(beginning) => beginning.decide(&mut locked)?,
                 Writing::Record(record) => {
-                    let (recorded, change) = record.decide(&mut locked, self.settings.max_attempts)?;
+                    let (recorded, change) = record.decide(&mut locked, self)?;
                     (Written::Recorded(recorded), change)
                 }
             };
@@ -125,28 +148,57 @@ impl Beginning {
         let (Some(mut draft), Some(row)) = (locked.draft(self.id)?, locked.row(self.id)) else {
             return Ok((Written::BeginAnswer(BeginAnswer::Stale), None));
         };
-        if !row.try_get::<_, bool>("visible")? {
-            return Ok((Written::Hidden, None));
-        }
-        let attachments =
-            Attachments { pending: row.try_get("pending")?, infected: row.try_get("infected")? };
+        let Some(attachments) = attachments(row)? else { return Ok((Written::Hidden, None)) };
         let intent = draft.begin(&self.token, &self.keys, self.log_position.as_deref(), attachments);
         Ok((Written::BeginAnswer(intent), Some(draft.into_change())))
     }
 }
 
+/// The attachments of a row read for a begin; `None`: some may be hidden.
+fn attachments(row: &Row) -> Result<Option<Attachments>, DbError> {
+    let visible: bool = row.try_get("visible")?;
+    let attachments = Attachments { pending: row.try_get("pending")?, infected: row.try_get("infected")? };
+    Ok(visible.then_some(attachments))
+}
+
 impl Record {
     /// The row's change by this record, decided under its lock.
-    fn decide(
-        &self,
-        locked: &mut LockedRows,
-        max_attempts: u32,
-    ) -> Result<(Recorded, Option<Change>), DbError> {
+    fn decide(&self, locked: &mut LockedRows, store: &Store) -> Result<(Recorded, Option<Change>), DbError> {
         let Some(mut draft) = locked.draft(self.id)? else { return Ok((Recorded::NoRow, None)) };
-        let Self { pause, refund, .. } = *self;
+        let (Self { pause, refund, .. }, max_attempts) = (self, store.settings.max_attempts);
+        let (pause, refund) = (*pause, *refund);
         let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
-        let recorded = readable(self.id, draft.record(&self.entries, &ending));
+        let mut recorded = readable(self.id, draft.record(&self.entries, &ending));
+        if let (Recorded::Continue(goes_on), Some(next), Some(row)) =
+            (&mut recorded, &self.next, locked.row(self.id))
+            && let Ok(Some(attachments)) = attachments(row)
+        {
+            goes_on.intents =
+                self.begin_next(&mut draft, &goes_on.ledger, next, attachments, &store.pauses());
+        }
         Ok((recorded, Some(draft.into_change())))
+    }
+
+    /// Records the intent of the next mail, and answers its deliveries; none where a begin of its own is to say why not.
+    fn begin_next(
+        &self,
+        draft: &mut Draft,
+        ledger: &Ledger,
+        next: &NextMail,
+        attachments: Attachments,
+        pauses: &Pauses,
+    ) -> Vec<String> {
+        let mut keys = decide::next_mail(ledger, &self.tried, &self.token);
+        keys.retain(|key| pauses.of_delivery(key).is_none());
+        if keys.is_empty() {
+            return keys;
+        }
+        match draft.begin(&self.token, &keys, next.log_position.as_deref(), attachments) {
+            BeginAnswer::Stands => keys,
+            BeginAnswer::Infected | BeginAnswer::NotClean | BeginAnswer::Changed | BeginAnswer::Stale => {
+                Vec::new()
+            }
+        }
     }
 }
 

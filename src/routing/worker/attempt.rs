@@ -38,7 +38,7 @@ pub(super) struct Attempt<'a> {
     pub(super) tally: Tally,
     /// Permit of what was sent last, until its record was tried.
     pub(super) permit: Option<Permit>,
-    /// The first mail, if its intent was recorded with the claim.
+    /// The mail that comes next, if its intent was recorded with the claim or with the mail before.
     pub(super) intents: Option<(Vec<String>, InDoubtPermit)>,
     pub(super) content: OnceCell<SubmissionContent>,
     pub(super) slot: Option<Slot>,

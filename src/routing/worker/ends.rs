@@ -3,34 +3,45 @@
 //! If we die before a record stands, the row stays `processing` until it is taken back.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attempt::Attempt;
 use super::persist::{GaveUp, Persisted};
 use super::{Routed, Step, Worker};
 use crate::db::DbError;
 use crate::routing::claims::Claim;
+use crate::routing::claims::in_doubt_permits::InDoubtPermit;
 use crate::routing::decide::settlement::Settlement;
 use crate::routing::journal;
 use crate::routing::metrics::{self, SubmissionOutcome};
-use crate::routing::store::{ClaimRequest, Conclusion, RecordScope, Recorded};
+use crate::routing::store::{ClaimRequest, Conclusion, NextMail, RecordScope, Recorded};
 use crate::routing::submission::ledger::FailReason;
 use crate::routing::submission::outcome::Entries;
 
 impl Worker {
+    /// Records outcomes; with `next` also the intent of the mail that comes next, which keeps that permit.
     pub(super) async fn record(
         &self,
         attempt: &mut Attempt<'_>,
-        entries: &Entries,
+        entries: Entries,
+        next: Option<InDoubtPermit>,
     ) -> Result<Persisted<Recorded>, GaveUp> {
-        // Even a refusal of the record frees the permit, so that other mails are sent: the breaker or the sweep ends that.
-        let permit = Mutex::new(attempt.permit.take());
+        // Even a refusal of the record frees the permits, so that other mails are sent: the breaker or the sweep ends that.
+        let permits = Mutex::new((attempt.permit.take(), next));
+        let of_both = || permits.lock().unwrap_or_else(PoisonError::into_inner);
         let scope = self.scope(attempt);
         let touched = self.clock.monotonic();
-        let watched = self.spool.watch(scope.id, scope.token, &entries.facts);
+        let entries = Arc::new(entries);
+        let watched = self.spool.watch(scope.id, scope.token, &entries);
         let record = async || {
-            let recorded = watched.over(self.store.record(scope, entries)).await;
-            drop(permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let has_next = of_both().1.is_some();
+            let next = has_next.then(|| NextMail { log_position: self.mails.doubts.log_position() });
+            let recorded = watched.over(self.store.record_and_begin(scope, &entries, next)).await;
+            let mut permits = of_both();
+            permits.0 = None;
+            if recorded.is_err() {
+                permits.1 = None;
+            }
             recorded
         };
         let at_stake = (watched.has_facts().then_some(&watched), attempt.slot.as_ref());
@@ -43,8 +54,10 @@ impl Worker {
             Ok(_) => watched.recorded().await,
             Err(_) => {}
         }
-        if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
+        if let Ok(Persisted { value: Recorded::Continue(goes_on), .. }) = &recorded {
             attempt.claim.touched(touched);
+            let begun = Some(goes_on.intents.clone()).filter(|keys| !keys.is_empty());
+            attempt.intents = begun.zip(of_both().1.take());
         }
         recorded
     }

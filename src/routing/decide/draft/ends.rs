@@ -17,13 +17,22 @@ use crate::routing::table::{Command, Status};
 #[derive(Debug)]
 pub enum Recorded {
     /// Another action of this claim has open deliveries that were not tried.
-    Continue(Box<Ledger>),
+    Continue(Box<GoesOn>),
     /// The claim has ended.
     Concluded(Conclusion),
     /// The claim was lost: only facts were recorded.
     Stale,
     /// No such row is visible: nothing was recorded.
     NoRow,
+}
+
+/// A claim that goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoesOn {
+    /// The ledger as it was written, without the intents of the deliveries in `intents`.
+    pub ledger: Ledger,
+    /// Deliveries of the next mail whose intents were recorded with the outcomes; empty: the worker records them.
+    pub intents: Vec<String>,
 }
 
 /// End of a claim.
@@ -79,7 +88,7 @@ impl Draft {
         self.note(entries);
         let ledger = self.ledger()?;
         if decide::next_action(&ledger, ending.tried).is_some() {
-            return Ok(Recorded::Continue(Box::new(ledger)));
+            return Ok(Recorded::Continue(Box::new(GoesOn { ledger, intents: Vec::new() })));
         }
         Ok(concluded(match decide::verdict_with_refund(&ledger, ending.max_attempts, ending.refund) {
             Verdict::Routed => self.finish(ending.token, &ledger, None),
