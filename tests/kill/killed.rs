@@ -34,6 +34,7 @@ async fn killed_at(source: Source, point: Point, routers: usize) -> Result<(), T
     in_time(&caught.trapped)?;
     point.is_met(&scene.row(caught.id).await, &caught.trapped)?;
     meet(caught.trapped, point.fate);
+    point.has_arrived(&scene, caught.id).await?;
     if routers == 1 {
         scene.one_more().await;
     }
