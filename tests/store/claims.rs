@@ -260,8 +260,8 @@ async fn a_first_mails_intent_comes_with_its_claim_where_nothing_comes_before_it
     assert!(!row.ledger.to_string().contains("\"begun\""), "{}", row.ledger);
 }
 
-/// The next mail's intent may be recorded with the outcomes of the one before, in the same version of the row: under the
-/// conditions of a begin, each of which is looked at anew under the lock.
+/// The next mail's intent may be recorded with the outcomes of the one before, under the conditions of a begin, which are
+/// looked at anew; where one of them is not met the outcomes stand without it.
 #[tokio::test]
 async fn a_next_mails_intent_comes_with_the_outcomes_before_it_where_a_begin_would_stand() {
     let bench = Bench::new().await;
