@@ -4,7 +4,7 @@
 
 use devkit::forms::scan;
 use maple_router::db::DbError;
-use maple_router::routing::store::{Ahead, BeginAnswer, Merged, Recorded};
+use maple_router::routing::store::{Ahead, BeginAnswer, Merged, NextMail, Recorded};
 
 use super::claims::waiting;
 use super::stuck::bounds;
@@ -86,6 +86,38 @@ async fn no_intent_while_attachments_may_be_hidden_and_what_was_sent_is_recorded
     alter(&bench, SHOW).await;
     assert!(matches!(bench.claim(waits, "u").await, Claimed::Taken(_)));
     assert_eq!(bench.store.begin(waits, "u", &both).await.expect("begun"), BeginAnswer::Stands);
+}
+
+/// What was sent is recorded, and the next mail's intent is left to a begin, which says why there is none. Where attachments
+/// cannot be read at all nothing is recorded with an intent, and everything without: so a record is repeated without one.
+#[tokio::test]
+async fn a_next_mail_has_no_intent_while_attachments_may_be_hidden_and_what_was_sent_is_recorded() {
+    let bench = Bench::new().await;
+    let (tried, next) = (BTreeSet::from([1]), NextMail { log_position: None });
+    let facts = Arc::new(entries("t", "n", &[(A, accepted("QA")), (B, accepted("QB"))]));
+    for (without, with) in [
+        (HIDE, SHOW),
+        ("REVOKE SELECT ON attachments FROM forms_app", "GRANT SELECT ON attachments TO forms_app"),
+    ] {
+        let id = bench.claimed("t").await;
+        assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
+        alter(&bench, without).await;
+        let before = bench.row(id).await;
+        match bench.store.record_and_begin(scope(id, "t", &tried), &facts, Some(next.clone())).await {
+            Ok(Recorded::Continue(goes_on)) => assert_eq!(goes_on.intents, keys(&[]), "{without}"),
+            Ok(other) => panic!("{without}: {other:?}"),
+            Err(_) => {
+                assert_eq!(bench.row(id).await, before, "{without}: untouched");
+                let recorded = bench.store.record_and_begin(scope(id, "t", &tried), &facts, None).await;
+                assert!(matches!(recorded, Ok(Recorded::Continue(_))), "{without}: {recorded:?}");
+            }
+        }
+        let row = bench.row(id).await;
+        assert_eq!(row.entry(A)["state"], "accepted", "{without}: facts stand");
+        assert!(row.entry(C).get("begun").is_none(), "{without}");
+        alter(&bench, with).await;
+        assert_eq!(bench.store.begin(id, "t", &keys(&[C])).await.expect("begun"), BeginAnswer::Stands);
+    }
 }
 
 /// A `begin` that waited for the row must see that the policy is gone, and not what its snapshot knew.

@@ -165,9 +165,13 @@ impl Record {
     /// The row's change by this record, decided under its lock.
     fn decide(&self, locked: &mut LockedRows, store: &Store) -> Result<(Recorded, Option<Change>), DbError> {
         let Some(mut draft) = locked.draft(self.id)? else { return Ok((Recorded::NoRow, None)) };
-        let (Self { pause, refund, .. }, max_attempts) = (self, store.settings.max_attempts);
-        let (pause, refund) = (*pause, *refund);
-        let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
+        let ending = Ending {
+            token: &self.token,
+            tried: &self.tried,
+            pause: self.pause,
+            refund: self.refund,
+            max_attempts: store.settings.max_attempts,
+        };
         let mut recorded = readable(self.id, draft.record(&self.entries, &ending));
         if let (Recorded::Continue(goes_on), Some(next), Some(row)) =
             (&mut recorded, &self.next, locked.row(self.id))
