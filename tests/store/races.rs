@@ -30,6 +30,35 @@ impl Bench {
     }
 }
 
+/// Each look at a row of `submissions` waits, after the statement's snapshot and before its lock: policies are asked in between.
+const LATE: &str = "CREATE FUNCTION late() RETURNS boolean LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_advisory_xact_lock_shared(8); RETURN true; END $$;
+  CREATE POLICY late ON submissions AS RESTRICTIVE FOR ALL TO forms_app USING (late())";
+
+/// One statement locks the row and reads it: what it answers is the version that it locked, and not that of its snapshot.
+#[tokio::test]
+async fn a_record_is_decided_on_the_row_that_it_locked() {
+    let bench = Bench::new().await;
+    let id = bench.claimed("t").await;
+    bench.db.alter(LATE).await.expect("a policy");
+    bench.eyes.batch_execute("SELECT pg_advisory_lock(8)").await.expect("closed");
+    let store = bench.store.clone();
+    let record = tokio::spawn(async move {
+        let sent = entries("t", "n", &[(A, accepted("QA")), (B, Outcome::Deferred(fault(451)))]);
+        store.record(scope(id, "t", &BTreeSet::from([1])), &sent).await
+    });
+    waiting(&bench.eyes, 1).await;
+    bench.tamper(id, "routing_result = jsonb_set(routing_result, '{claim,token}', '\"other\"')").await;
+    bench.eyes.batch_execute("SELECT pg_advisory_unlock(8)").await.expect("open");
+    assert!(matches!(record.await.expect("no panic"), Ok(Recorded::Stale)), "the claim is lost");
+    let row = bench.row(id).await;
+    assert_eq!(
+        (&row.entry(A)["queue_id"], row.entry(B).get("error")),
+        (&json!("QA"), None),
+        "the fact alone"
+    );
+}
+
 const ATTACH: &str = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object)
   VALUES ($1, 'late.pdf', 'b', 'o')";
 

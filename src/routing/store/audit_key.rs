@@ -80,8 +80,13 @@ impl AuditKey {
     #[must_use]
     pub fn sealed_rows(&self, rows: &[Value]) -> Vec<Value> {
         let mut rows = rows.to_vec();
-        rows.iter_mut().filter_map(|row| row.get_mut("detail")).for_each(|detail| self.seal(detail));
+        self.seal_rows(&mut rows);
         rows
+    }
+
+    /// [`Self::sealed_rows`] in place: of rows that are written once.
+    pub fn seal_rows(&self, rows: &mut [Value]) {
+        rows.iter_mut().filter_map(|row| row.get_mut("detail")).for_each(|detail| self.seal(detail));
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::group::Rows;
+use super::locked::Reading;
 use super::stored::Stored;
 use super::sweep::all_took;
 use super::{Store, sql};
@@ -208,14 +209,14 @@ impl Store {
         let proved: Vec<&Write> = writes.iter().filter(|write| !write.facts.is_empty()).collect();
         if !proved.is_empty() {
             let ids: Vec<Uuid> = proved.iter().map(|write| write.id).collect();
-            let mut locked = self.hold(tx, &ids, Rows::Awaited, sql::READ_LOCKED).await?;
+            let mut locked = self.hold(tx, &ids, Rows::Awaited, Reading::Row).await?;
             let mut changes = Vec::with_capacity(ids.len());
             for write in proved {
                 let Some(mut draft) = locked.draft(write.id)? else { continue };
                 draft.merge("", &write.facts);
                 changes.push((write.id, draft.into_change()));
             }
-            self.write_locked(tx, &changes).await?;
+            self.write_locked(tx, changes).await?;
         }
         let ids: Vec<Uuid> = writes.iter().map(|write| write.id).collect();
         let entries: Vec<Value> = writes.iter().map(|write| Value::Object(write.entries.clone())).collect();

@@ -1,4 +1,4 @@
-//! Rows under their locks: locked in one statement, read in the next, written in one.
+//! Rows under their locks: locked, read by the same statement or the next, written by one.
 //!
 //! [`Draft`] decides in between what is written, and never on what was read before the lock (protocol, "Every guarded write
 //! locks its row first"). If we die before the commit, nothing happened.
@@ -19,6 +19,25 @@ use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::routing::decide::draft::{Change, Draft, Salvage};
 use crate::routing::table::Status;
+
+/// What is read of rows under their locks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reading<'a> {
+    /// The row itself, which the statement that locks it can answer.
+    Row,
+    /// The row and what other tables say of it, by this statement: `$1` ids, and at least the columns of
+    /// [`READ_LOCKED`](sql::READ_LOCKED).
+    Also(&'a str),
+}
+
+impl<'a> Reading<'a> {
+    fn statement(self) -> &'a str {
+        match self {
+            Self::Row => sql::READ_LOCKED,
+            Self::Also(statement) => statement,
+        }
+    }
+}
 
 /// Rows under their locks.
 pub(super) struct LockedRows {
@@ -48,6 +67,24 @@ impl LockedRows {
     }
 }
 
+/// Locks rows by one statement and reads them by another, each with a snapshot of its own.
+async fn lock_then_read(
+    tx: &Transaction,
+    ids: &[Uuid],
+    lock: &str,
+    read: &str,
+) -> Result<(Vec<Row>, HashMap<Uuid, Row>), DbError> {
+    // The statements are prepared first: one sent while another one is being prepared would overtake it.
+    let (lock, read) = (tx.prepare_cached(lock).await?, tx.prepare_cached(read).await?);
+    let (locked, found) =
+        futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&read, &[&ids])).await?;
+    Ok((locked, by_id(found)))
+}
+
+fn by_id(rows: Vec<Row>) -> HashMap<Uuid, Row> {
+    rows.into_iter().map(|row| (row.get("id"), row)).collect()
+}
+
 fn draft(row: &Row) -> Result<Draft, DbError> {
     let status: String = row.try_get("status")?;
     let stored = row.try_get::<_, Stored>("routing_result")?.parsed();
@@ -55,29 +92,29 @@ fn draft(row: &Row) -> Result<Draft, DbError> {
 }
 
 impl Store {
-    /// Locks rows and reads them, in one round trip; a missing row costs another. `read` is the statement for reading: `$1`
-    /// ids, and at least the columns `id`, `status`, `routing_result` and `now`.
+    /// Locks rows and reads them, in one round trip; a missing row costs another.
     pub(super) async fn hold(
         &self,
         tx: &Transaction,
         ids: &[Uuid],
         rows: Rows,
-        read: &str,
+        reading: Reading<'_>,
     ) -> Result<LockedRows, DbError> {
-        let lock = match rows {
-            Rows::Awaited => sql::LOCK_AWAITED,
-            Rows::Free => sql::LOCK_MANY,
+        let (locked, rows) = match (rows, reading) {
+            (Rows::Free, Reading::Row) => {
+                let statement = tx.prepare_cached(sql::LOCK_AND_READ).await?;
+                let rows = by_id(tx.query(&statement, &[&ids]).await?);
+                (rows.keys().copied().collect(), rows)
+            }
+            (Rows::Free, Reading::Also(read)) => {
+                let (locked, rows) = lock_then_read(tx, ids, sql::LOCK_MANY, read).await?;
+                (locked.iter().map(|row| row.get("id")).collect::<HashSet<_>>(), rows)
+            }
+            (Rows::Awaited, reading) => {
+                let (_, rows) = lock_then_read(tx, ids, sql::LOCK_AWAITED, reading.statement()).await?;
+                (ids.iter().copied().collect(), rows)
+            }
         };
-        // The statements are prepared first: one sent while another one is being prepared would overtake it.
-        let (lock, read) = (tx.prepare_cached(lock).await?, tx.prepare_cached(read).await?);
-        // Lock before read, each with a snapshot of its own.
-        let (locked, found) =
-            futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&read, &[&ids])).await?;
-        let locked: HashSet<Uuid> = match rows {
-            Rows::Awaited => ids.iter().copied().collect(),
-            Rows::Free => locked.iter().map(|row| row.get("id")).collect(),
-        };
-        let rows: HashMap<Uuid, Row> = found.into_iter().map(|row| (row.get("id"), row)).collect();
         if locked.iter().any(|id| !rows.contains_key(id)) {
             shown(tx).await?;
         }
@@ -127,11 +164,14 @@ impl Store {
     pub(super) async fn write_locked(
         &self,
         tx: &Transaction,
-        changes: &[(Uuid, Change)],
+        mut changes: Vec<(Uuid, Change)>,
     ) -> Result<(), DbError> {
-        let changes: Vec<&(Uuid, Change)> = changes.iter().filter(|(_, change)| !change.is_empty()).collect();
+        changes.retain(|(_, change)| !change.is_empty());
         if changes.is_empty() {
             return Ok(());
+        }
+        for (_, change) in &mut changes {
+            self.settings.audit.seal_rows(&mut change.audits);
         }
         let of = || changes.iter().map(|(_, change)| change);
         let ids: Vec<Uuid> = changes.iter().map(|(id, _)| *id).collect();
@@ -144,14 +184,13 @@ impl Store {
         let deliveries: Vec<_> =
             of().map(|change| Some(change).filter(beside).map(|c| Json(&c.deliveries))).collect();
         let happyfox: Vec<Option<&str>> = of().map(|change| change.happyfox_status).collect();
-        let audits: Vec<_> =
-            of().map(|change| Json(self.settings.audit.sealed_rows(&change.audits))).collect();
+        let audits: Vec<_> = of().map(|change| Json(&change.audits)).collect();
         let write = tx.prepare_cached(sql::WRITE_LOCKED).await?;
         let actor = &self.settings.actor;
         let written = tx
             .query(&write, &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor])
             .await?;
-        let made = |(id, change): &&(Uuid, Change)| Some((*id, change.happyfox_ticket_id.clone()?));
+        let made = |(id, change): &(Uuid, Change)| Some((*id, change.happyfox_ticket_id.clone()?));
         let (of_tickets, tickets): (Vec<Uuid>, Vec<String>) = changes.iter().filter_map(made).unzip();
         if !tickets.is_empty() {
             let write = tx.prepare_cached(sql::WRITE_TICKETS).await?;

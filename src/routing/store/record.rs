@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::group::Rows;
+use super::locked::Reading;
 use super::writing::{NextMail, Record, Writing, Written, readable};
 use super::{Store, sql};
 use crate::db::DbError;
@@ -95,10 +96,10 @@ impl Store {
     ) -> Result<Option<T>, DbError> {
         self.pool
             .keyed_transaction(name, async |tx| {
-                let mut locked = self.hold(&tx, &[id], Rows::Awaited, sql::READ_LOCKED).await?;
+                let mut locked = self.hold(&tx, &[id], Rows::Awaited, Reading::Row).await?;
                 let Some(mut draft) = locked.draft(id)? else { return Ok(None) };
                 let answer = decide(&mut draft);
-                self.write_locked(&tx, &[(id, draft.into_change())]).await?;
+                self.write_locked(&tx, vec![(id, draft.into_change())]).await?;
                 Ok(Some(answer))
             })
             .await
@@ -116,7 +117,7 @@ impl Store {
     ) -> Result<Merged, DbError> {
         self.pool
             .keyed_transaction("merge_facts", async |tx| {
-                let mut locked = self.hold(&tx, &[id], Rows::Awaited, sql::READ_LOCKED).await?;
+                let mut locked = self.hold(&tx, &[id], Rows::Awaited, Reading::Row).await?;
                 let Some(mut draft) = locked.draft(id)? else {
                     // The policies are still those of the read: they cannot change under the lock we have on the table.
                     let statement = tx.prepare_cached(sql::SUBMISSIONS_ALL_SHOWN).await?;
@@ -125,7 +126,7 @@ impl Store {
                 };
                 draft.merge(token, facts);
                 let purged = draft.status() == Some(Status::Purged);
-                self.write_locked(&tx, &[(id, draft.into_change())]).await?;
+                self.write_locked(&tx, vec![(id, draft.into_change())]).await?;
                 Ok(if purged { Merged::Purged } else { Merged::Stand })
             })
             .await

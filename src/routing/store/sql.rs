@@ -1,5 +1,5 @@
-//! The statements of the store. Each is led by its name; each decides in a statement of its own, after another one of the
-//! same transaction has taken the row's lock (protocol, "Every guarded write locks its row first").
+//! The statements of the store. Each is led by its name; what is decided on is read under the row's lock, by a statement of the
+//! same transaction after the one that takes it, or by that one (protocol, "Every guarded write locks its row first").
 //!
 //! `now()` only compares and `clock_timestamp()` only writes, both unqualified, so that a test can shift the clock.
 //! Keys are merged with `||`, and the document is never written back whole, so that keys unknown to this version survive.
@@ -16,6 +16,13 @@ SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO
 /// [`LOCK_MANY`], waiting for each. `NO KEY`, so that an attachment being inserted elsewhere does not make us wait.
 pub(super) const LOCK_AWAITED: &str = "-- lock_awaited
 SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE";
+
+/// [`LOCK_MANY`] and [`READ_LOCKED`] in one: a statement that locks a row answers the version it has locked, though its snapshot
+/// be older. True of the row alone, so nothing else may be read here. `now` is read outside, when all locks are taken.
+pub(super) const LOCK_AND_READ: &str = "-- lock_and_read
+SELECT l.id, l.status, l.routing_result, clock_timestamp() AS now
+FROM (SELECT s.id, s.status::text AS status, s.routing_result FROM submissions s WHERE s.id = ANY($1::uuid[])
+  ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED) AS l";
 
 /// Locks one row.
 pub(super) const LOCK_ONE: &str = "-- lock_one

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::Store;
 use super::group::{Answers, OfOne, Rows};
-use super::locked::LockedRows;
-use super::{Store, sql};
+use super::locked::{LockedRows, Reading};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::routing::decide;
@@ -100,8 +100,12 @@ impl Store {
         let is_begin = |one: &Arc<Writing>| matches!(**one, Writing::Begin(_));
         let begins = |one: &Arc<Writing>| one.begins();
         let write = async |tx: Transaction| {
-            let read = if all.iter().any(begins) { &self.statements.read_begin } else { sql::READ_LOCKED };
-            self.write_in(&tx, all, rows, read).await
+            let reading = if all.iter().any(begins) {
+                Reading::Also(&self.statements.read_begin)
+            } else {
+                Reading::Row
+            };
+            self.write_in(&tx, all, rows, reading).await
         };
         if all.iter().all(is_begin) {
             self.pool.keyed_transaction("begin", write).await
@@ -115,10 +119,10 @@ impl Store {
         tx: &Transaction,
         all: &[Arc<Writing>],
         rows: Rows,
-        read: &str,
+        reading: Reading<'_>,
     ) -> Result<Answers<Written>, DbError> {
         let ids: Vec<Uuid> = all.iter().map(|one| one.id()).collect();
-        let mut locked = self.hold(tx, &ids, rows, read).await?;
+        let mut locked = self.hold(tx, &ids, rows, reading).await?;
         let (mut answers, mut changes) = (Vec::with_capacity(all.len()), Vec::new());
         for one in all {
             let id = one.id();
@@ -136,7 +140,7 @@ impl Store {
             changes.extend(change.map(|change| (id, change)));
             answers.push(Some(written));
         }
-        self.write_locked(tx, &changes).await?;
+        self.write_locked(tx, changes).await?;
         Ok(answers)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A permit is held from before the intent until the record was tried: the permits of a carrier bound what a crash leaves in
 //! doubt. A [`Start`] may lack what the send also needs (a connection); [`Carrier::made_ready`] waits for that, and the worker
-//! ends the wait. If we die in the middle, the intent says that the deliveries are in doubt.
+//! ends the wait. If we die in the middle, the intent says that the deliveries are in doubt. What awaits a ticket is on the heap: mails
+//! are the rule, and a worker's future need not have room for both.
 
 use std::borrow::Cow;
 
@@ -102,7 +103,7 @@ impl Carrier<'_> {
     pub(super) async fn resolve(self, claim: &Claim, ledger: &Ledger, order: i32) -> Found {
         match self {
             Self::Mails(mails) => Found::Mails(mails.doubts.resolve(claim, ledger, order).await),
-            Self::Tickets(tickets) => Found::Ticket(tickets.resolve(claim, ledger, order).await),
+            Self::Tickets(tickets) => Found::Ticket(Box::pin(tickets.resolve(claim, ledger, order)).await),
         }
     }
 
@@ -118,7 +119,7 @@ impl Carrier<'_> {
     pub(super) async fn permit(self) -> Option<Start> {
         match self {
             Self::Mails(mails) => Some(Start::Mail(mails.permit().await)),
-            Self::Tickets(tickets) => tickets.permit().await.map(Start::Ticket),
+            Self::Tickets(tickets) => Box::pin(tickets.permit()).await.map(Start::Ticket),
         }
     }
 
@@ -138,7 +139,7 @@ impl Carrier<'_> {
                 (Sent::Mail(outcomes), Some(Permit::Mail { _permit: permit }))
             }
             (Self::Tickets(tickets), Start::Ticket(start), Parcel::Ticket(ticket)) => {
-                let (creation, permit) = tickets.send(start, ticket, fence).await;
+                let (creation, permit) = Box::pin(tickets.send(start, ticket, fence)).await;
                 (Sent::Ticket(creation), Some(Permit::Ticket { _permit: permit }))
             }
             (Self::Mails(_) | Self::Tickets(_), _, _) => (Sent::Nothing, None),

@@ -49,7 +49,8 @@ impl Worker {
         match &recorded {
             Ok(Persisted { value: Recorded::NoRow, .. }) => {
                 journal::no_row(attempt.claim, watched.facts());
-                watched.without_row(&self.store).await;
+                // On the heap, as what is seldom: a worker's future is as large as the largest of what it awaits.
+                Box::pin(watched.without_row(&self.store)).await;
             }
             Ok(_) => watched.recorded().await,
             Err(_) => {}
@@ -123,7 +124,7 @@ impl Worker {
             metrics::STALE_SETTLE.add((), 1);
             return Routed { settlement: Settlement::Ack, conclusion: None };
         }
-        match self.store.ended_by(claim.id, &claim.token).await {
+        match Box::pin(self.store.ended_by(claim.id, &claim.token)).await {
             Ok(Some(conclusion)) => self.settle(claim, conclusion),
             Ok(None) | Err(_) => {
                 journal::answer_lost(claim);

@@ -210,7 +210,8 @@ impl Preparer {
         if keys.is_empty() {
             return Prepared::Decided(Box::new(decided));
         }
-        let content = match content.get_or_try_init(|| self.read(claim.id)).await {
+        // On the heap, because it is seldom: claims bring their content, and every worker's future would have room for this one.
+        let content = match content.get_or_try_init(|| Box::pin(self.read(claim.id))).await {
             Ok(content) => content,
             Err(error) => match error.kind() {
                 DbErrorKind::Unreachable | DbErrorKind::Busy => return Prepared::Unreadable(error),
