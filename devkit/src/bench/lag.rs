@@ -1,6 +1,6 @@
-//! Routing lag at a steady rate: submissions are inserted each by itself, as the backend does it, and their events
-//! follow at once; a submission's lag is in its row (`updated_at` minus `created_at`, both the database's clock, so
-//! it includes the commit of the insert). For the queues, the backend adds a job instead of an event.
+//! Routing lag at a steady rate: submissions are inserted each by itself, as the backend does it, into tables that have some
+//! already, and their events follow at once; a submission's lag is in its row (`updated_at` minus `created_at`, both the
+//! database's clock, so it includes the commit of the insert). For the queues, the backend adds a job instead of an event.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::arena::Arena;
 use super::contestant::Contestant;
 use super::receiver::Kind;
 use super::running::Running;
-use super::shape::{FORM, Shape};
+use super::shape::{self, FORM, Shape};
 use super::summary::{percentile, shared};
 use super::{meter, now};
 use crate::forms::SubmissionSeed;
@@ -109,6 +109,7 @@ pub(crate) async fn steadily<P>(
 
 async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
     let trial = arena.trial(Some(contestant), Shape::One, Kind::Sink, 0).await?;
+    shape::history(&trial.superuser).await?;
     let mut running = Running::start(arena, &trial, contestant).await?;
     let queued = match contestant {
         Contestant::GraphileJs | Contestant::GraphileRs | Contestant::GraphileRsNodelay => true,
@@ -150,7 +151,8 @@ async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result
     let cpu = (running.cpu_seconds()? - before) * 1_000.0 / f64::from(submissions.max(1));
     let shares = running.shares().await?;
     running.stop().await?;
-    let sql = "SELECT extract(epoch FROM updated_at - created_at)::float8 * 1000 FROM submissions WHERE status = 'routed'";
+    let sql = "SELECT extract(epoch FROM updated_at - created_at)::float8 * 1000 FROM submissions
+        WHERE status = 'routed' AND created_at > now() - interval '1 hour'";
     let mut lags: Vec<f64> = trial.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
     lags.sort_by(f64::total_cmp);
     let mut wrong = Vec::new();
