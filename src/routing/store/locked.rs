@@ -20,7 +20,7 @@ use crate::db::pool::Transaction;
 use crate::routing::decide::draft::{Change, Draft, Salvage};
 use crate::routing::table::Status;
 
-/// What is read of rows under their locks.
+/// Columns read of rows under their locks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reading<'a> {
     /// The row itself, which the statement that locks it can answer.

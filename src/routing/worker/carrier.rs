@@ -2,8 +2,8 @@
 //!
 //! A permit is held from before the intent until the record was tried: the permits of a carrier bound what a crash leaves in
 //! doubt. A [`Start`] may lack what the send also needs (a connection); [`Carrier::made_ready`] waits for that, and the worker
-//! ends the wait. If we die in the middle, the intent says that the deliveries are in doubt. What awaits a ticket is on the heap: mails
-//! are the rule, and a worker's future need not have room for both.
+//! ends the wait. If we die in the middle, the intent says that the deliveries are in doubt. Futures of tickets are on the heap:
+//! mails are the rule, and a worker's future need not have room for both.
 
 use std::borrow::Cow;
 

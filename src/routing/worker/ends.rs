@@ -49,7 +49,7 @@ impl Worker {
         match &recorded {
             Ok(Persisted { value: Recorded::NoRow, .. }) => {
                 journal::no_row(attempt.claim, watched.facts());
-                // On the heap, as what is seldom: a worker's future is as large as the largest of what it awaits.
+                // A row is seldom gone, and this future large: on the heap, or every worker's would have room for it.
                 Box::pin(watched.without_row(&self.store)).await;
             }
             Ok(_) => watched.recorded().await,

@@ -210,7 +210,7 @@ impl Preparer {
         if keys.is_empty() {
             return Prepared::Decided(Box::new(decided));
         }
-        // On the heap, because it is seldom: claims bring their content, and every worker's future would have room for this one.
+        // A read is seldom, since claims bring their content, and on the heap: every worker's future would have room for it.
         let content = match content.get_or_try_init(|| Box::pin(self.read(claim.id))).await {
             Ok(content) => content,
             Err(error) => match error.kind() {
